@@ -17,7 +17,7 @@ from servo.leader.takeover import Leadership, take_over
 from simulation.executing import execute
 from simulation.faults import QueueOf
 from simulation.kernel import Process, SimBackground, SimClock, SimEntropy
-from simulation.network import Seat
+from simulation.network import LeaderEndpoint
 from simulation.oracle import Oracle
 from simulation.trigger_hosts import beside_leader
 from simulation.waiting import Waker
@@ -27,8 +27,8 @@ from simulation.world import SimulatedWorld
 class Direct:
     """How workers inside the leader's process reach it: nothing is lost on the way."""
 
-    def __init__(self, seat: Seat, oracle: Oracle) -> None:
-        self._seat = seat
+    def __init__(self, endpoint: LeaderEndpoint, oracle: Oracle) -> None:
+        self._endpoint = endpoint
         self._oracle = oracle
 
     def beat(self, process: Process, beat: Beat) -> BeatReply | ServoError:
@@ -38,8 +38,8 @@ class Direct:
                     self._oracle.beat_acknowledged(beat.attempt_id, beat.exec_id)
                 callback(value)
 
-            self._seat.engine.inbox.beats.append(BeatRequest(beat=beat, reply=reply))
-            self._seat.wake()
+            self._endpoint.engine.inbox.beats.append(BeatRequest(beat=beat, reply=reply))
+            self._endpoint.wake()
 
         return process.wait_for(register)
 
@@ -57,8 +57,8 @@ class Direct:
                 self._oracle.acknowledged(batch, value)
             callback(value)
 
-        self._seat.engine.inbox.put(request(batch, reply))
-        self._seat.wake()
+        self._endpoint.engine.inbox.put(request(batch, reply))
+        self._endpoint.wake()
 
 
 class LocalPool:
@@ -101,12 +101,12 @@ def leader(world: SimulatedWorld, process: Process) -> None:
         return
     pool = LocalPool(world, process, world.swarm.local_slots)
     engine = Engine(ports, world.paths, world.swarm.settings, leadership, workers=pool)
-    seat = Seat(process, engine, waker.wake)
-    pool.link = Direct(seat, world.oracle)
-    world.network.seats[process.name] = seat
+    endpoint = LeaderEndpoint(process, engine, waker.wake)
+    pool.link = Direct(endpoint, world.oracle)
+    world.network.endpoints[process.name] = endpoint
     world.kernel.note("leads", process.name, leadership.epoch)
     world.oracle.believed(leadership.owner, leadership.state.seq)
-    changed = beside_leader(world, process, seat)
+    changed = beside_leader(world, process, endpoint)
     process.on_wake = lambda slept_ms: _woken(world, process, engine, slept_ms)
     try:
         while True:
@@ -120,7 +120,7 @@ def leader(world: SimulatedWorld, process: Process) -> None:
         engine.shut_down(error)
     finally:
         process.on_wake = None
-        world.network.seats.pop(process.name, None)
+        world.network.endpoints.pop(process.name, None)
 
 
 def _woken(world: SimulatedWorld, process: Process, engine: Engine, slept_ms: float) -> None:

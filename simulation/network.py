@@ -15,7 +15,7 @@ from simulation.swarm import Swarm
 RPC_TIMEOUT_MS = 1500
 
 
-class Seat:
+class LeaderEndpoint:
     """A process that leads or thinks so, and how to wake it."""
 
     def __init__(self, process: Process, engine: Engine, wake: Callable[[], None]) -> None:
@@ -31,31 +31,31 @@ class Network:
         self.kernel = kernel
         self.swarm = swarm
         self.oracle = oracle
-        self.seats: dict[str, Seat] = {}
+        self.endpoints: dict[str, LeaderEndpoint] = {}
 
     def submit(self, process: Process, batch: Batch) -> Answer | ServoError:
         """Send a batch to some leader and wait for its answer, or for nothing."""
 
-        def deliver(seat: Seat, answer: Callable[[Any], None]) -> None:
+        def deliver(endpoint: LeaderEndpoint, answer: Callable[[Any], None]) -> None:
             def reply(value: Answer | ServoError) -> None:
                 if isinstance(value, Answer):
                     self.oracle.acknowledged(batch, value)
                 answer(value)
 
-            seat.engine.inbox.put(request(batch, reply))
+            endpoint.engine.inbox.put(request(batch, reply))
 
         return self._round_trip(process, deliver)
 
     def beat(self, process: Process, beat: Beat) -> BeatReply | ServoError:
         """Tell some leader that an execution lives."""
 
-        def deliver(seat: Seat, answer: Callable[[Any], None]) -> None:
+        def deliver(endpoint: LeaderEndpoint, answer: Callable[[Any], None]) -> None:
             def reply(value: str | ServoError) -> None:
                 if value is BeatReply.GO_ON:
                     self.oracle.beat_acknowledged(beat.attempt_id, beat.exec_id)
                 answer(value)
 
-            seat.engine.inbox.beats.append(BeatRequest(beat=beat, reply=reply))
+            endpoint.engine.inbox.beats.append(BeatRequest(beat=beat, reply=reply))
 
         return self._round_trip(process, deliver)
 
@@ -69,7 +69,7 @@ class Network:
         return None
 
     def _round_trip(
-        self, process: Process, deliver: Callable[[Seat, Callable[[Any], None]], None]
+        self, process: Process, deliver: Callable[[LeaderEndpoint, Callable[[Any], None]], None]
     ) -> Any:
         def register(callback: Callable[[Any], None]) -> None:
             self.kernel.at(RPC_TIMEOUT_MS, lambda: callback(Unavailable("no answer")))
@@ -80,18 +80,18 @@ class Network:
 
     def _send(
         self,
-        deliver: Callable[[Seat, Callable[[Any], None]], None],
+        deliver: Callable[[LeaderEndpoint, Callable[[Any], None]], None],
         callback: Callable[[Any], None],
     ) -> None:
-        seats = [seat for seat in self.seats.values() if seat.process.alive]
-        if not seats or self._strikes("rpc_lost", self.swarm.rpc_lost):
+        endpoints = [endpoint for endpoint in self.endpoints.values() if endpoint.process.alive]
+        if not endpoints or self._strikes("rpc_lost", self.swarm.rpc_lost):
             return
-        seat = self.kernel.random.choice(seats)
+        endpoint = self.kernel.random.choice(endpoints)
 
         def arrive() -> None:
-            if seat.process.alive and self.seats.get(seat.process.name) is seat:
-                deliver(seat, lambda value: self._answer(callback, value))
-                seat.wake()
+            if endpoint.process.alive and self.endpoints.get(endpoint.process.name) is endpoint:
+                deliver(endpoint, lambda value: self._answer(callback, value))
+                endpoint.wake()
 
         self.kernel.at(self._latency(), arrive)
 

@@ -16,8 +16,8 @@ from simulation import (
     trigger_hosts,
     triggering,
 )
+from simulation.condition_evaluators import check_condition_evaluators
 from simulation.condition_laws import ConditionLaw, FreshnessLaw
-from simulation.condition_rooms import check_rooms
 from simulation.faults import Bucket, FaultyQueue, FaultyStore, PlainStore
 from simulation.kernel import Kernel, Process, Violation
 from simulation.leader import leader
@@ -88,7 +88,9 @@ class Simulation:
             self._rest()
             self.oracle.final()
             self._check_requests()
-            check_rooms(self.world, [*self.leaders, *self.others], PlainStore(self.bucket))
+            check_condition_evaluators(
+                self.world, [*self.leaders, *self.others], PlainStore(self.bucket)
+            )
         except Violation as found:
             violation = str(found)
         except Exception as error:  # noqa: BLE001 - code that fails where it must not is a finding

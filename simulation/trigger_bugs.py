@@ -22,7 +22,7 @@ from servo.core.fold.context import Rejected
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
 from servo.triggers import schedules as schedule_host
-from servo.triggers.host import Means
+from servo.triggers.host import TriggerContext
 from servo.triggers.schedules import Schedules, ticked
 from simulation.planting import Bug, swap
 
@@ -36,9 +36,9 @@ def _tick_then_runs(self: Schedules, evaluated: Any) -> set[str]:
     for tick, answer in evaluated:
         head, *rest = ticked(tick, answer)
         origin = Origin(actor="schedule:planted")
-        _ = self._means.commit("tick", (head,), origin)
+        _ = self._context.commit("tick", (head,), origin)
         if rest:
-            _ = self._means.commit("runs", rest, origin)
+            _ = self._context.commit("runs", rest, origin)
     return set()
 
 
@@ -46,7 +46,7 @@ def _all_at_once(self: Schedules, seen: Any, now: Any) -> None:
     """The ticks of a schedule are on their way at the same time, and may overtake each other."""
     ticks = [tick for one in seen for tick in self._pass_over(one, now)]
     asked = EvaluateTicks(ticks=tuple(tick.question for tick in ticks))
-    answers = self._means.evaluators.ask(asked, 60).answers
+    answers = self._context.evaluators.ask(asked, 60).answers
     _ = self._commit(list(zip(ticks, answers, strict=True)))
 
 
@@ -86,7 +86,7 @@ _due = schedule_host.due
 # --- sensors --------------------------------------------------------------------------------------
 
 
-def _cursor_then_runs(self: Means, name: str, events: Any, origin: Origin) -> Any:
+def _cursor_then_runs(self: TriggerContext, name: str, events: Any, origin: Origin) -> Any:
     """An evaluation moves the cursor, and then its runs are asked for."""
     if name != "look":
         return _send(self, name, events, origin)
@@ -95,7 +95,7 @@ def _cursor_then_runs(self: Means, name: str, events: Any, origin: Origin) -> An
     return _send(self, name, rest, origin) if rest and sent.applied else sent
 
 
-_send = Means.send
+_send = TriggerContext.send
 
 
 def _any_version(event: Any, row: Any, ctx: Any) -> None:
@@ -193,7 +193,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         ),
         "cursor_then_runs": Bug(
             what="a cursor moves before the runs it implies are durable",
-            plant=swap((Means, "send", _cursor_then_runs)),
+            plant=swap((TriggerContext, "send", _cursor_then_runs)),
             seed=0,
             world=WORLD,
         ),

@@ -37,11 +37,11 @@ from servo.projection.read.follower import Follower
 from servo.projection.read.reader import Reader
 from servo.sdk.definitions.project import Project
 from servo.triggers.conditions import Conditions
-from servo.triggers.host import LONGEST_PAUSE, Means, TriggerKind
+from servo.triggers.host import LONGEST_PAUSE, TriggerContext, TriggerKind
 from servo.triggers.schedules import Schedules
 from servo.triggers.sensors import Sensors
 from simulation.kernel import Process, SimClock, SimEntropy
-from simulation.network import Seat
+from simulation.network import LeaderEndpoint
 from simulation.oracle import LEASE_MS
 from simulation.swarm import Triggering
 from simulation.trigger_project import project_of
@@ -98,16 +98,18 @@ class Threads:
 class TriggerService:
     """Where batches go: to the leader in the same process, or over the network to some leader."""
 
-    def __init__(self, world: SimulatedWorld, process: Process, seat: Seat | None) -> None:
+    def __init__(
+        self, world: SimulatedWorld, process: Process, endpoint: LeaderEndpoint | None
+    ) -> None:
         self._world = world
         self._process = process
-        self._seat = seat
+        self._endpoint = endpoint
         self.follower: Follower | None = None
 
     def read(self, look: Callable[[State], T]) -> T:
         """What is found in the leader's state, or in the one that follows the ledger here."""
-        seat = self._seat
-        if seat is None:
+        endpoint = self._endpoint
+        if endpoint is None:
             return look(self._followed())
         found: list[T] = []
 
@@ -116,8 +118,8 @@ class TriggerService:
                 found.append(look(state))
                 callback(None)
 
-            seat.engine.inbox.put_read(ReadRequest(look=show, fail=callback))
-            seat.wake()
+            endpoint.engine.inbox.put_read(ReadRequest(look=show, fail=callback))
+            endpoint.wake()
 
         failed = self._process.wait_for(register)
         if failed is not None:
@@ -132,8 +134,8 @@ class TriggerService:
     def submit(self, batch: Batch) -> Promise:
         """Send a batch on its way."""
         promise = Promise(self._process)
-        seat = self._seat
-        if seat is None:
+        endpoint = self._endpoint
+        if endpoint is None:
             network, process = self._world.network, self._process
             process.spawn(lambda: promise.keep(network.submit(process, batch)))
             return promise
@@ -143,12 +145,12 @@ class TriggerService:
                 self._world.oracle.acknowledged(batch, value)
             promise.keep(value)
 
-        seat.engine.inbox.put(request(batch, reply))
-        seat.wake()
+        endpoint.engine.inbox.put(request(batch, reply))
+        endpoint.wake()
         return promise
 
 
-class SimMeans(Means):
+class SimMeans(TriggerContext):
     """The means of a kind of trigger, with threads that live in virtual time."""
 
     def __init__(self, service: TriggerService, evaluators: "Evaluators", process: Process) -> None:
@@ -161,7 +163,7 @@ class SimMeans(Means):
 # --- evaluating -----------------------------------------------------------------------------------
 
 
-class SimDesk(LoadedLocation):
+class SimulatedLocation(LoadedLocation):
     """Where evaluations are made, with randomness and pauses that are the world's."""
 
     def __init__(
@@ -199,7 +201,7 @@ class _NoDynamicPartitions:
 
 
 class Evaluators:
-    """Answers what is asked of evaluator processes; stands in for their office."""
+    """Answers questions as evaluator processes would, in place of their pool."""
 
     generation = 0
 
@@ -207,10 +209,10 @@ class Evaluators:
         self._world = world
         self._process = process
         self._options = options
-        self.loaded = self._new_desk()
+        self.loaded = self._new_location()
 
-    def _new_desk(self) -> SimDesk:
-        return SimDesk(self._world, self._process, project_of(self._world, self._options))
+    def _new_location(self) -> SimulatedLocation:
+        return SimulatedLocation(self._world, self._process, project_of(self._world, self._options))
 
     def ask(self, question: Any, seconds: float) -> Any:
         """The answer to a question, after a while, or that there is none."""
@@ -220,7 +222,7 @@ class Evaluators:
         self._process.sleep(kernel.random.uniform(200, 2500) if slow else 10)
         if kernel.chance(self._options.evaluator_dies):
             kernel.fault("evaluator_dies")
-            self.loaded = self._new_desk()
+            self.loaded = self._new_location()
             return Evaluated(error="the evaluator process ended with -9")
         return self._hasty(answer_to(self.loaded, question))
 
@@ -252,23 +254,25 @@ class Evaluators:
 class Host:
     """Looks after all kinds of triggers, in some process."""
 
-    def __init__(self, world: SimulatedWorld, process: Process, seat: Seat | None = None) -> None:
+    def __init__(
+        self, world: SimulatedWorld, process: Process, endpoint: LeaderEndpoint | None = None
+    ) -> None:
         self._process = process
         self._clock = SimClock(process)
         self._waker = Waker(process)
         self.evaluator_pools: list[Evaluators] = []
         options = world.swarm.triggers
         self._kinds: list[TriggerKind] = []
-        self.service = TriggerService(world, process, seat)
+        self.service = TriggerService(world, process, endpoint)
         if options is not None:
-            self._kinds = [kind(self._means(world, options)) for kind in _kinds(options)]
+            self._kinds = [kind(self._context(world, options)) for kind in _kinds(options)]
 
-    def _means(self, world: SimulatedWorld, options: Triggering) -> SimMeans:
+    def _context(self, world: SimulatedWorld, options: Triggering) -> SimMeans:
         evaluators = Evaluators(world, self._process, options)
         self.evaluator_pools.append(evaluators)
-        means = SimMeans(self.service, evaluators, self._process)
-        means.on_change = self._waker.wake
-        return means
+        context = SimMeans(self.service, evaluators, self._process)
+        context.on_change = self._waker.wake
+        return context
 
     def look(self) -> None:
         """Begin whatever is due, and wait until something may be again."""
@@ -291,8 +295,8 @@ class Host:
         self._waker.wake()
 
 
-def _kinds(options: Triggering) -> Sequence[Callable[[Means], TriggerKind]]:
-    wanted: list[tuple[bool, Callable[[Means], TriggerKind]]] = [
+def _kinds(options: Triggering) -> Sequence[Callable[[TriggerContext], TriggerKind]]:
+    wanted: list[tuple[bool, Callable[[TriggerContext], TriggerKind]]] = [
         (options.schedules, Schedules),
         (options.polls or options.pushes or options.echoes, Sensors),
         (options.conditions, Conditions),
@@ -300,12 +304,14 @@ def _kinds(options: Triggering) -> Sequence[Callable[[Means], TriggerKind]]:
     return [kind for is_wanted, kind in wanted if is_wanted]
 
 
-def beside_leader(world: SimulatedWorld, process: Process, seat: Seat) -> Callable[[], None]:
+def beside_leader(
+    world: SimulatedWorld, process: Process, endpoint: LeaderEndpoint
+) -> Callable[[], None]:
     """Look after triggers in a process that leads; what to call when something has happened."""
     options = world.swarm.triggers
     if options is None or not options.beside_leaders:
         return lambda: None
-    host = Host(world, process, seat)
+    host = Host(world, process, endpoint)
 
     def main() -> None:
         while True:

@@ -188,7 +188,7 @@ def test_json_is_the_findings_with_their_entries(shop: Path) -> None:
     assert sorted(told_of) == ["applied_seq", "as_of", "findings"]
     made, skipped, nothing = told_of["findings"]
     assert made["what"] == "asset.never_made"
-    assert (skipped["what"], skipped["mood"]) == ("task.skipped", "failed")
+    assert (skipped["what"], skipped["status"]) == ("task.skipped", "failed")
     cause, asked = skipped["because"]
     assert (cause["what"], cause["subject"]) == ("task.failed", "raw/orders:materialize")
     assert 0 < cause["seq"] <= skipped["seq"] <= told_of["applied_seq"]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from servo.core.keys import AssetKey, TaskOperation
-from servo.execution.checks.running import Around, Checking, ProjectChecks
+from servo.execution.checks.running import CheckEnvironment, Checking, ProjectChecks
 from servo.execution.inputs.partitions import PartitionInputs
 from servo.execution.inputs.values import AssetValues
 from servo.execution.outputs.store import OutputStore
@@ -127,11 +127,15 @@ class Calls:
         maker, resources = self._project.makers.get(key), context.resources
         chosen = [key, *(self.keys[name] for name in work.also_makes)]
         if work.operation is TaskOperation.CHECK or maker is None:
-            return self._checks.begin(work, key, self._around(work, key, context, config)).alone()
+            return self._checks.begin(
+                work, key, self._environment(work, key, context, config)
+            ).alone()
         call = Call(work=work, maker=maker, chosen=chosen, context=context)
         making = Making(call, self._storing)
         checks = {
-            one: self._checks.begin(work, one, self._around(work, one, context, config, making))
+            one: self._checks.begin(
+                work, one, self._environment(work, one, context, config, making)
+            )
             for one in chosen
             if self._checks.has(one)
         }
@@ -150,14 +154,14 @@ class Calls:
         with keeping(checks.values()):
             return _made(call, making, arguments, checks)
 
-    def _around(
+    def _environment(
         self,
         work: Assignment,
         key: AssetKey,
         context: AssetExecutionContext,
         config: RunConfig,
         making: Making | None = None,
-    ) -> Around:
+    ) -> CheckEnvironment:
         """What the checks of an asset have at hand: also what was made with it just now."""
 
         def load(other: AssetKey, name: str, hint: Any) -> Any:
@@ -166,7 +170,7 @@ class Calls:
                 return as_asked(plain(made.value), hint)
             return self._storing.load(work, other, name, context.resources, hint)
 
-        return Around(
+        return CheckEnvironment(
             context=context,
             resources=context.resources,
             config=config,

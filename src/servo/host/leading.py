@@ -108,7 +108,7 @@ class LeadingHost:
     def _triggers(self, locations: Sequence[ProcessSetup]) -> "Triggers | None":
         if self._hosted is HostedTriggers.NONE:
             return None
-        made = import_module("servo.triggers.everything").open_triggers
+        made = import_module("servo.triggers.opening").open_triggers
         only_backfills = self._hosted is HostedTriggers.BACKFILLS
         return made(
             self.service, self._world, locations, self._records, only_backfills=only_backfills

@@ -79,7 +79,7 @@ def nobody_watches(what: str, done: int, total: int) -> None:
     del what, done, total
 
 
-def anyway(comparison: Comparison) -> bool:
+def always_agree(comparison: Comparison) -> bool:
     """Agree, whatever differs."""
     del comparison
     return True
@@ -130,7 +130,7 @@ def compare_projection(
 def rebuild_projection(
     workspace: Workspace,
     *,
-    agree: Callable[[Comparison], bool] = anyway,
+    agree: Callable[[Comparison], bool] = always_agree,
     progress: AdminProgress = nobody_watches,
 ) -> Rebuilt:
     """Rebuild the projection from the whole ledger and publish it; `Conflict` while a leader runs.

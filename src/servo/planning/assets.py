@@ -184,8 +184,8 @@ def _specs(planned: Planned, group: list[AssetKey], checks: Chosen) -> Iterator[
 def _inputs(planned: Planned, group: list[AssetKey], unit: Unit) -> Inputs:
     """What a task depends on, and which partitions it loads."""
     project, first = planned.project, group[0]
-    inputs = Inputs([*project.inputs[first].values(), *project.checkbook.needs_of(group)])
-    first_of = project.checkbook.after
+    inputs = Inputs([*project.inputs[first].values(), *project.check_index.needs_of(group)])
+    first_of = project.check_index.after
     for key in group:
         for up in project.upstream[key]:
             planned.follow(inputs, up, (key, unit), needed=True)

@@ -67,9 +67,9 @@ def check_spec(planned: Planned, key: AssetKey, unit: Unit, chosen: Chosen) -> T
     """The task that runs the selected checks of an asset or a partition, and nothing else."""
     project = planned.project
     tags = check_tags(project, key, chosen)
-    inputs = Inputs(project.checkbook.needs_of([key]))
+    inputs = Inputs(project.check_index.needs_of([key]))
     needs = dict.fromkeys([key.canonical(), *filter(None, tags.get(INPUTS_TAG, "").split(","))])
-    for above in (*project.upstream[key], *project.checkbook.after.get(key, ())):
+    for above in (*project.upstream[key], *project.check_index.after.get(key, ())):
         planned.follow(inputs, above, (key, unit))
     for need in inputs.left():
         planned.follow(inputs, need, (key, unit), waits=False)

@@ -3,13 +3,18 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from servo.core.explain.finding import Finding, Mood
+from servo.core.explain.finding import Finding, FindingStatus
 from servo.core.explain.records import Records
 from servo.core.state import derived
 from servo.core.state.state import State
 from servo.testing.builders import Story
 
-_MARKS = {Mood.DONE: "+", Mood.WAITS: "?", Mood.FAILED: "!", Mood.NOTE: "-"}
+_MARKS = {
+    FindingStatus.DONE: "+",
+    FindingStatus.WAITS: "?",
+    FindingStatus.FAILED: "!",
+    FindingStatus.NOTE: "-",
+}
 
 
 class StateTables:
@@ -45,7 +50,7 @@ def outline(*findings: Finding) -> list[str]:
 
 def _lines(findings: Iterable[Finding], indent: str) -> Iterator[str]:
     for finding in findings:
-        yield f"{indent}{_MARKS[finding.mood]} {finding.text}"
+        yield f"{indent}{_MARKS[finding.status]} {finding.text}"
         if finding.next:
             yield f"{indent}  > {finding.next}"
         if finding.command:

@@ -13,7 +13,7 @@ from servo.projection.read.time_travel import snapshot_at
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
-from servo.triggers.host import Means, TriggerKind, Triggers
+from servo.triggers.host import TriggerContext, TriggerKind, Triggers
 from servo.workspace.system import SystemEntropy
 
 R = TypeVar("R", bound=Row)
@@ -33,18 +33,18 @@ class TriggerHost:
     def __init__(
         self,
         evaluators: Any,
-        kind: Callable[[Means], TriggerKind],
+        kind: Callable[[TriggerContext], TriggerKind],
         *,
         road: Callable[[Service], Any] = lambda service: service,
     ) -> None:
         self.clock = ManualClock(START)
         self.store = MemoryStore(self.clock)
         self.service = Service(World(self.store, self.clock, SystemEntropy()), _PATHS)
-        self.means = Means(road(self.service), evaluators, self.clock, SystemEntropy())
+        self.context = TriggerContext(road(self.service), evaluators, self.clock, SystemEntropy())
         self.said: list[str] = []
-        self.means.say = self.said.append
+        self.context.say = self.said.append
         self.triggers = Triggers(self.service, self.clock)
-        self.triggers.add("", self.means, (kind(self.means),))
+        self.triggers.add("", self.context, (kind(self.context),))
         self._sent = 0
 
     def __enter__(self) -> Self:

@@ -27,7 +27,7 @@ from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.state import State
 from servo.errors import Invalid, ServoError
-from servo.triggers.host import MOST_SAID, Means
+from servo.triggers.host import MOST_SAID, TriggerContext
 from servo.workspace.origins import origin_of
 
 PLAN_SECONDS = 120.0
@@ -80,8 +80,8 @@ class BackfillProgress:
 class Backfills:
     """The backfills of a workspace."""
 
-    def __init__(self, means: Means, records: Callable[[], PlanStore]) -> None:
-        self._means = means
+    def __init__(self, context: TriggerContext, records: Callable[[], PlanStore]) -> None:
+        self._context = context
         self._records = records
         self._works: dict[str, BackfillProgress] = {}
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class Backfills:
         with self._lock:
             sent = {name: work.sent for name, work in self._works.items()}
         begun = False
-        for found in reconcile(state, sent, self._means.has):
+        for found in reconcile(state, sent, self._context.has):
             begun |= self._commit(found)
         for name in list(state.index.backfills_open):
             begun |= self._plan_ahead(state.backfills.rows.get(name), sent)
@@ -101,7 +101,7 @@ class Backfills:
 
     def next_due(self) -> datetime | None:
         """When what was refused is tried again; for the rest, whatever happens is told."""
-        now = self._means.now()
+        now = self._context.now()
         with self._lock:
             waits = [work.not_before for work in self._works.values()]
         return min((at for at in waits if at is not None and at > now), default=None)
@@ -111,7 +111,7 @@ class Backfills:
 
     def _goes_on_soon(self) -> bool:
         """Whether something was refused that is worth waiting for."""
-        now = self._means.now()
+        now = self._context.now()
         with self._lock:
             works = list(self._works.values())
         return any(w.soon and w.not_before is not None and w.not_before > now for w in works)
@@ -126,7 +126,7 @@ class Backfills:
 
     def _tidy(self, state: State) -> None:
         """Forget backfills that are over, and what was planned with code that has changed."""
-        generation = self._means.evaluators.generation
+        generation = self._context.evaluators.generation
         with self._lock:
             for name in [name for name in self._works if name not in state.index.backfills_open]:
                 del self._works[name]
@@ -140,14 +140,14 @@ class Backfills:
 
     def _work(self, row: BackfillRow) -> BackfillProgress:
         return self._works.setdefault(
-            row.backfill_id, BackfillProgress(self._means.evaluators.generation)
+            row.backfill_id, BackfillProgress(self._context.evaluators.generation)
         )
 
     # --- committing ---------------------------------------------------------------------------
 
     def _commit(self, found: NextChunks) -> bool:
         """Send the chunks whose turn it is, in order, as far as they are planned."""
-        row, now = found.backfill, self._means.now()
+        row, now = found.backfill, self._context.now()
         with self._lock:
             work = self._work(row)
             if work.not_before is not None and work.not_before > now:
@@ -170,7 +170,7 @@ class Backfills:
             draft.planned,
         )
         try:
-            future = self._means.submit("chunk", events, _origin(row))
+            future = self._context.submit("chunk", events, _origin(row))
         except Invalid as error:
             self._refused(row, index, draft, str(error))
             return
@@ -208,18 +208,18 @@ class Backfills:
     def _wait(self, row: BackfillRow, pause: timedelta, why: str) -> None:
         """Leave a backfill alone for a while, and then begin again where it stands."""
         if why:
-            self._means.say(f"backfill {row.backfill_id}: {why}")
+            self._context.say(f"backfill {row.backfill_id}: {why}")
         with self._lock:
             work = self._work(row)
             work.sent = 0
-            work.not_before, work.soon = self._means.now() + pause, pause is SOON
-        self._means.on_change()
+            work.not_before, work.soon = self._context.now() + pause, pause is SOON
+        self._context.on_change()
 
     # --- planning -----------------------------------------------------------------------------
 
     def _plan_ahead(self, row: BackfillRow | None, sent: dict[str, int]) -> bool:
         """Have more chunks planned if few are left."""
-        if row is None or not self._means.has(row.location):
+        if row is None or not self._context.has(row.location):
             return False
         most = max(1, min(MOST_AT_ONCE, PARTITIONS_AT_ONCE // row.chunk_size))
         with self._lock:
@@ -233,12 +233,12 @@ class Backfills:
             count = min(most, row.max_concurrent_runs) if not planned else most
             asked = tuple(missing[: 1 if work.alone else count])
         name = f"backfill {row.backfill_id}"
-        return self._means.begin(name, lambda: self._plan(row, work, asked))
+        return self._context.begin(name, lambda: self._plan(row, work, asked))
 
     def _plan(self, row: BackfillRow, work: BackfillProgress, chunks: tuple[int, ...]) -> None:
         """On a thread that may wait: ask an evaluator for the plans of some chunks."""
-        generation = self._means.evaluators.generation
-        answer = self._means.evaluators.ask(PlanChunks(backfill=row, chunks=chunks), PLAN_SECONDS)
+        generation = self._context.evaluators.generation
+        answer = self._context.evaluators.ask(PlanChunks(backfill=row, chunks=chunks), PLAN_SECONDS)
         if isinstance(answer, EvaluatedMany):
             answers: Sequence[Evaluated] = answer.answers
             work.strikes, work.alone = 0, False
@@ -251,7 +251,7 @@ class Backfills:
             answers = [Evaluated(error=answer.error)] * len(chunks)
         drafts = [self._draft(row, n, one) for n, one in zip(chunks, answers, strict=True)]
         with self._lock:
-            if generation == self._means.evaluators.generation:
+            if generation == self._context.evaluators.generation:
                 work.drafts.update(zip(chunks, drafts, strict=True))
 
     def _draft(self, row: BackfillRow, index: int, answer: Evaluated) -> PlannedChunk:

@@ -16,7 +16,7 @@ from servo.core.locations import location_of
 from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
-from servo.triggers.host import Means
+from servo.triggers.host import TriggerContext
 
 JUDGE_SECONDS = 300.0
 AGAIN_AFTER = timedelta(seconds=1)
@@ -27,8 +27,8 @@ LONGEST_PAUSE = timedelta(seconds=30)
 class Conditions:
     """The conditions of a workspace."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, context: TriggerContext) -> None:
+        self._context = context
         self._seen: dict[str, int] = {}
         self._next: dict[str, datetime] = {}
         self._earliest: dict[str, datetime] = {}
@@ -42,7 +42,7 @@ class Conditions:
             name = row.sensor_id
             if self._is_at_work(state, row) and self._is_due(state, name, now):
                 work = partial(self._judge, row, state.seq, now)
-                begun |= self._means.begin(f"automation {name}", work)
+                begun |= self._context.begin(f"automation {name}", work)
         return begun
 
     def next_due(self) -> datetime | None:
@@ -56,7 +56,7 @@ class Conditions:
     def _is_at_work(self, state: State, row: SensorDefinitionRow) -> bool:
         if AUTOMATION_LABEL not in row.labels or row.removed_at is not None:
             return False
-        if not self._means.has(location_of(row.labels)):
+        if not self._context.has(location_of(row.labels)):
             return False
         return state.sensor_state.rows[row.sensor_id].status is SensorStatus.ACTIVE
 
@@ -73,12 +73,12 @@ class Conditions:
         name = row.sensor_id
         self._earliest[name] = now + timedelta(milliseconds=row.min_interval_ms)
         asked = EvaluateConditions(sensor_id=name, forget=name in self._refused)
-        found = self._means.evaluators.ask(asked, JUDGE_SECONDS)
+        found = self._context.evaluators.ask(asked, JUDGE_SECONDS)
         if not isinstance(found, ConditionsEvaluated) or found.error:
             error = (
                 found.error if isinstance(found, ConditionsEvaluated | Evaluated) else "no answer"
             )
-            self._means.say(f"conditions of {name}: {error}")
+            self._context.say(f"conditions of {name}: {error}")
             errors = self._errors[name] = self._errors.get(name, 0) + 1
             self._earliest[name] = now + min(AGAIN_AFTER * 2 ** min(errors - 1, 8), LONGEST_PAUSE)
             return
@@ -97,4 +97,4 @@ class Conditions:
         runs = [event for run in found.runs for event in (run.requested, run.planned)]
         batches = (*found.first, (*found.ticked, *runs))
         origin = Origin(actor=actor(ActorKind.AUTOMATION, name))
-        return all(self._means.commit("automation", batch, origin).applied for batch in batches)
+        return all(self._context.commit("automation", batch, origin).applied for batch in batches)

@@ -83,7 +83,7 @@ class Sent:
         return f"refused: {answer.reason}"
 
 
-class Means:
+class TriggerContext:
     """What every kind works with: whom to ask, where to commit, and threads to wait on.
 
     The evaluators have the code of the locations that `has` says; others are for others to ask.
@@ -106,14 +106,14 @@ class Means:
         self._busy: set[str] = set()
         self._barred: dict[str, float] = {}
         self._lock = threading.Lock()
-        self._beside: list[Means] = []
+        self._beside: list[TriggerContext] = []
         self._closed = False
         self.on_change: Callable[[], None] = lambda: None
         self.say: SayLine = lambda _: None
 
-    def beside(self, evaluators: EvaluatorPool) -> "Means":
+    def beside(self, evaluators: EvaluatorPool) -> "TriggerContext":
         """The same with threads and evaluators of its own, which end and are renewed with these."""
-        made = Means(self._leader, evaluators, self._clock, self._entropy, self.has)
+        made = TriggerContext(self._leader, evaluators, self._clock, self._entropy, self.has)
         made.on_change = lambda: self.on_change()  # noqa: PLW0108 - whoever is set later
         made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
         self._beside.append(made)
@@ -207,8 +207,8 @@ class Triggers:
     def __init__(self, leader: WatchedLeaderForTriggers, clock: Clock) -> None:
         self._leader = leader
         self._clock = clock
-        self._means: dict[str, Means] = {}
-        self._kinds: dict[TriggerKind, Means] = {}
+        self._context: dict[str, TriggerContext] = {}
+        self._kinds: dict[TriggerKind, TriggerContext] = {}
         self._left_alone: dict[TriggerKind, float] = {}
         self._looking = threading.Lock()
         self._wake = threading.Event()
@@ -216,20 +216,20 @@ class Triggers:
         self._thread = threading.Thread(target=self._main, name="servo-triggers", daemon=True)
         leader.watch(self._changed)
 
-    def add(self, location: str, means: Means, kinds: Sequence[TriggerKind]) -> None:
+    def add(self, location: str, context: TriggerContext, kinds: Sequence[TriggerKind]) -> None:
         """Look after the triggers of a code location too; before they are started."""
-        means.on_change = self._wake.set
-        self._means[location] = means
-        self._kinds |= dict.fromkeys(kinds, means)
+        context.on_change = self._wake.set
+        self._context[location] = context
+        self._kinds |= dict.fromkeys(kinds, context)
 
     def evaluators(self, location: str) -> EvaluatorPool:
         """Who evaluates the plans of a location."""
-        return self._means[location].evaluators
+        return self._context[location].evaluators
 
     def tell(self, say: SayLine) -> None:
         """Have somebody told what cannot be done at the moment, and is tried again."""
-        for means in self._means.values():
-            means.say = say
+        for context in self._context.values():
+            context.say = say
 
     def start(self) -> None:
         """Begin to look after them."""
@@ -241,8 +241,8 @@ class Triggers:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join()
-        for means in self._means.values():
-            means.close()
+        for context in self._context.values():
+            context.close()
 
     @contextmanager
     def renewing(self, location: str = "") -> Generator[None]:
@@ -253,9 +253,9 @@ class Triggers:
         """
         with self._looking:
             yield
-            for name, means in self._means.items():
+            for name, context in self._context.items():
                 if location in ("", name):
-                    means.renew()
+                    context.renew()
         self._wake.set()
 
     def look(self, now: datetime | None = None) -> bool:
@@ -272,7 +272,7 @@ class Triggers:
 
     @property
     def _idle(self) -> bool:
-        return all(means.idle for means in self._means.values())
+        return all(context.idle for context in self._context.values())
 
     def again(self) -> None:
         """Let what looks at the workspace itself look once more if something has happened there."""

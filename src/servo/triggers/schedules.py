@@ -24,7 +24,7 @@ from servo.core.events.schedules import ScheduleTicked, TicksSkipped, TickStatus
 from servo.core.state.rows.automation import ScheduleDefinitionRow, ScheduleStateRow
 from servo.core.state.state import State
 from servo.errors import Unavailable
-from servo.triggers.host import MOST_SAID, Means, Sent
+from servo.triggers.host import MOST_SAID, Sent, TriggerContext
 
 EVALUATE_SECONDS = 60.0
 PLAIN_AT_ONCE = 100
@@ -56,10 +56,10 @@ class DueTick(msgspec.Struct, frozen=True, kw_only=True):
 class Schedules:
     """The schedules of a workspace."""
 
-    def __init__(self, means: Means, deciding: Means | None = None) -> None:
-        self._means = means
-        self._deciding = means if deciding is None else deciding
-        self._timetable = Timetable(means.has)
+    def __init__(self, context: TriggerContext, deciding: TriggerContext | None = None) -> None:
+        self._context = context
+        self._deciding = context if deciding is None else deciding
+        self._timetable = Timetable(context.has)
 
     def look(self, state: State, now: datetime) -> bool:
         """Begin the ticks that are due."""
@@ -73,7 +73,7 @@ class Schedules:
             name = f"schedule {definition.schedule_id}"
             begun |= self._deciding.begin(name, lambda seen=seen: self._decide(seen, now))
         if plain:
-            begun |= self._means.begin("schedules", lambda: self._tick(plain, now))
+            begun |= self._context.begin("schedules", lambda: self._tick(plain, now))
         return begun
 
     def next_due(self) -> datetime | None:
@@ -85,7 +85,7 @@ class Schedules:
 
     def _due(self, state: State, now: datetime) -> list[_Due]:
         for name, error in self._timetable.look(state):
-            self._means.say(f"schedule {name}: {error}")
+            self._context.say(f"schedule {name}: {error}")
         rows, states = state.schedules.rows, state.schedule_state.rows
         return [(rows[name], states[name]) for name in self._timetable.due(now)]
 
@@ -102,12 +102,14 @@ class Schedules:
 
     def _take_turn(self, ticks: Sequence[DueTick]) -> set[str]:
         """A tick each of several schedules; those that somebody else has moved meanwhile."""
-        answer = self._ask(self._means, EvaluateTicks(ticks=tuple(tick.question for tick in ticks)))
+        answer = self._ask(
+            self._context, EvaluateTicks(ticks=tuple(tick.question for tick in ticks))
+        )
         if isinstance(answer, EvaluatedMany):
             return self._commit(list(zip(ticks, answer.answers, strict=True)))
         moved: set[str] = set()
         for tick in ticks:  # nobody knows on which of them there was no answer
-            moved |= self._commit([(tick, self._ask(self._means, tick.question))])
+            moved |= self._commit([(tick, self._ask(self._context, tick.question))])
         return moved
 
     def _decide(self, seen: _Due, now: datetime) -> None:
@@ -116,9 +118,9 @@ class Schedules:
             if self._commit([(tick, self._ask(self._deciding, tick.question))]):
                 return
 
-    def _ask(self, means: Means, question: EvaluateTick | EvaluateTicks) -> Any:
+    def _ask(self, context: TriggerContext, question: EvaluateTick | EvaluateTicks) -> Any:
         """An answer. While the code cannot be imported there is none, and ticks stay due."""
-        answer = means.evaluators.ask(question, EVALUATE_SECONDS)
+        answer = context.evaluators.ask(question, EVALUATE_SECONDS)
         if isinstance(answer, Evaluated):
             _check_asked([answer])
         return answer
@@ -130,14 +132,14 @@ class Schedules:
         if found.skipped is not None:
             skipped: TicksSkipped = found.skipped
             origin = _origin(definition.schedule_id)
-            if not self._means.commit("ticks-skipped", (skipped,), origin).applied:
+            if not self._context.commit("ticks-skipped", (skipped,), origin).applied:
                 return []
         return [DueTick(definition=definition, scheduled_for=at) for at in found.ticks]
 
     def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> set[str]:
         """Commit ticks of different schedules; those that somebody else has moved meanwhile."""
         sent = [
-            (tick, self._means.send("tick", ticked(tick, answer), _origin(tick.schedule_id)))
+            (tick, self._context.send("tick", ticked(tick, answer), _origin(tick.schedule_id)))
             for tick, answer in evaluated
             if not answer.unasked
         ]
@@ -152,7 +154,7 @@ class Schedules:
         if not (refused := batch.refusal(_LOST)):
             return False
         failed = ticked(tick, Evaluated(error=refused))
-        return self._means.commit("tick-refused", failed, _origin(tick.schedule_id)).applied
+        return self._context.commit("tick-refused", failed, _origin(tick.schedule_id)).applied
 
 
 def _origin(schedule_id: str) -> Origin:

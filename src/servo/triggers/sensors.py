@@ -50,7 +50,7 @@ from servo.core.state.rows.automation import (
     SensorStateRow,
 )
 from servo.core.state.state import State
-from servo.triggers.host import MOST_SAID, Means
+from servo.triggers.host import MOST_SAID, TriggerContext
 from servo.workspace.origins import origin_of
 
 SENSORS_AT_ONCE = 4
@@ -113,8 +113,8 @@ class DueSensor(msgspec.Struct, frozen=True, kw_only=True):
 class Sensors:
     """The sensors of a workspace."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, context: TriggerContext) -> None:
+        self._context = context
         self._looked: dict[str, tuple[datetime, int]] = {}
         self._said: dict[str, str] = {}
         self._passed: dict[str, tuple[int, datetime]] = {}
@@ -127,7 +127,7 @@ class Sensors:
         begun = False
         for seen in self._due(state, now):
             evaluate = self._poll if polls(seen.definition) else self._answer
-            begun |= self._means.begin(f"sensor {seen.name}", partial(evaluate, seen))
+            begun |= self._context.begin(f"sensor {seen.name}", partial(evaluate, seen))
         return begun
 
     def next_due(self) -> datetime | None:
@@ -143,9 +143,9 @@ class Sensors:
         later: list[datetime] = []
         for row in list(state.sensor_state.rows.values()):
             definition = state.sensors.rows[row.sensor_id]
-            if not self._means.has(location_of(definition.labels)):
+            if not self._context.has(location_of(definition.labels)):
                 continue
-            if self._means.is_busy(f"sensor {row.sensor_id}"):
+            if self._context.is_busy(f"sensor {row.sensor_id}"):
                 continue
             at = self._at(state, definition, row)
             if at is not None and at <= now:
@@ -168,8 +168,8 @@ class Sensors:
             at = next_look(definition, row, looked)
             if row.consecutive_failures:
                 # What failed may have been mended: new code is not made to wait for the old.
-                with_ = self._failed_with.get(row.sensor_id, self._means.evaluators.generation)
-                now = with_ != self._means.evaluators.generation
+                with_ = self._failed_with.get(row.sensor_id, self._context.evaluators.generation)
+                now = with_ != self._context.evaluators.generation
             else:
                 now = watches and row.sensor_id in self._again
             return at if at is None or not now else _EPOCH
@@ -183,14 +183,14 @@ class Sensors:
     def _poll(self, seen: DueSensor) -> None:
         alone = bool(seen.row.consecutive_failures)
         while self._look(seen, alone=alone):
-            seen = self._means.read(seen.renewed)
+            seen = self._context.read(seen.renewed)
 
     def _look(self, seen: DueSensor, *, alone: bool) -> bool:
         """Evaluate a sensor once, and record it; whether it has more to say."""
         row = seen.row
         epoch = epoch_of(seen)
-        question = look_of(seen, f"{seen.name}:{epoch}:{self._means.token()}", alone=alone)
-        generation = self._means.evaluators.generation
+        question = look_of(seen, f"{seen.name}:{epoch}:{self._context.token()}", alone=alone)
+        generation = self._context.evaluators.generation
         answer = self._ask(seen, question)
         said = self._said.get(seen.name)
         said_before = None if said is None else said == answer.skipped
@@ -205,10 +205,10 @@ class Sensors:
             return False
         head = PollTrigger(poll_epoch=epoch)
         origin = Origin(actor=seen.actor, cause=answer.cause, correlation=answer.correlation)
-        sent = self._means.send("look", evaluated(seen, question.eval_id, head, answer), origin)
+        sent = self._context.send("look", evaluated(seen, question.eval_id, head, answer), origin)
         if refused := sent.refusal(_LOST):
             failed = evaluated(seen, question.eval_id, head, Evaluated(error=refused))
-            _ = self._means.commit("look-refused", failed, origin)
+            _ = self._context.commit("look-refused", failed, origin)
         return answer.more and sent.applied
 
     def _ask(self, seen: DueSensor, question: EvaluateSensor) -> Evaluated:
@@ -217,19 +217,19 @@ class Sensors:
             # Where it begins is decided before any of its code can fail: from here on it is told of
             # every run, of those before it of none.
             return Evaluated(cursor=str(row.row_version), skipped="it starts here", more=True)
-        return self._means.evaluators.ask(question, seen.seconds)
+        return self._context.evaluators.ask(question, seen.seconds)
 
     # --- messages, on a thread that may wait --------------------------------------------------
 
     def _answer(self, seen: DueSensor) -> None:
         """Evaluate the messages that are due, oldest first."""
-        rows = self._means.read(seen.messages)
+        rows = self._context.read(seen.messages)
         due = due_messages(rows, seen.now)
         if not due:
             # As the sensor stood then: whatever has come since is looked at again.
             retry_at = min((next_attempt(row) for row in rows), default=seen.now)
             self._passed[seen.name] = (seen.row.row_version, retry_at)
-        while due and self._means.read(seen.still_open):
+        while due and self._context.read(seen.still_open):
             due = due[self._answer_some(seen, due[:MESSAGES_AT_ONCE]) :]
 
     def _answer_some(self, seen: DueSensor, rows: Sequence[SensorMessageRow]) -> int:
@@ -237,7 +237,7 @@ class Sensors:
         asked = EvaluateMessages(
             sensor_id=seen.name, messages=tuple(message_of(row) for row in rows)
         )
-        found = self._means.evaluators.ask(asked, seen.seconds + ANSWER_SECONDS)
+        found = self._context.evaluators.ask(asked, seen.seconds + ANSWER_SECONDS)
         if isinstance(found, EvaluatedMany):
             self._record(seen, rows, found.answers)
             return len(found.answers)
@@ -255,7 +255,7 @@ class Sensors:
     ) -> None:
         pairs = list(zip(rows, answers, strict=False))
         sent = [
-            (row, self._means.send("message", answered(seen, row, answer), _origin(seen, row)))
+            (row, self._context.send("message", answered(seen, row, answer), _origin(seen, row)))
             for row, answer in pairs
         ]
         for row, batch in sent:
@@ -271,7 +271,7 @@ class Sensors:
             self._passed[seen.name] = (seen.row.row_version, seen.now + FULL_FOR)
             return
         failed = answered(seen, row, Evaluated(error=why))
-        _ = self._means.commit("message-refused", failed, _origin(seen, row))
+        _ = self._context.commit("message-refused", failed, _origin(seen, row))
 
 
 # --- what is asked, and what is recorded ----------------------------------------------------------

@@ -28,7 +28,7 @@ from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.testing.eventually import eventually
 from servo.triggers.backfills import Backfills
-from servo.triggers.host import Means, Triggers
+from servo.triggers.host import TriggerContext, Triggers
 from servo.workspace.system import SystemClock, SystemEntropy
 
 PATHS = Paths("t", "w")
@@ -81,10 +81,10 @@ class Place:
         self.world = World(MemoryStore(clock), clock, entropy)
         self.service = Service(self.world, PATHS).start()
         self.planner = Planner(self.records)
-        means = Means(self.service, self.planner, clock, entropy)  # pyright: ignore[reportArgumentType] - answers as one does
-        self.kind = Backfills(means, self.records)
+        context = TriggerContext(self.service, self.planner, clock, entropy)  # pyright: ignore[reportArgumentType] - answers as one does
+        self.kind = Backfills(context, self.records)
         self.triggers = Triggers(self.service, clock)
-        self.triggers.add("", means, [self.kind])
+        self.triggers.add("", context, [self.kind])
         self._count = 0
 
     def records(self) -> PlanStore:

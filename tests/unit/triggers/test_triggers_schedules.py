@@ -221,9 +221,9 @@ class Broken:
 
 def test_a_kind_of_trigger_with_a_bug_keeps_no_other_waiting(host: Host) -> None:
     broken = Broken()
-    kinds = (broken, Schedules(host.means))
+    kinds = (broken, Schedules(host.context))
     host.triggers = Triggers(host.service, host.clock)
-    host.triggers.add("", host.means, kinds)
+    host.triggers.add("", host.context, kinds)
     host.define("a")
     host.look(minutes=1)
     assert host.ticks("a") == [TRIGGERED]

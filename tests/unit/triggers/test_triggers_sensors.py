@@ -408,7 +408,7 @@ def test_what_is_cut_off_by_the_end_is_no_failure(host: Host) -> None:
     host.define()
 
     def ended(_: EvaluatorQuestion) -> Evaluated:
-        host.means.close()
+        host.context.close()
         return Evaluated(error="the evaluators have been stopped")
 
     host.evaluators.say = ended

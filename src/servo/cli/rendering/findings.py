@@ -9,12 +9,27 @@ from rich.tree import Tree
 
 from servo.cli.options.project import default_store, default_tenant, default_workspace
 from servo.cli.rendering.output import console
-from servo.core.explain.finding import Finding, Mood
+from servo.core.explain.finding import Finding, FindingStatus
 from servo.workspace.address import Address
 
-_STYLES = {Mood.DONE: "green", Mood.WAITS: "yellow", Mood.FAILED: "red", Mood.NOTE: "dim"}
-_MARKS = {Mood.DONE: "✔", Mood.WAITS: "◌", Mood.FAILED: "✘", Mood.NOTE: "·"}
-_PLAIN_MARKS = {Mood.DONE: "+", Mood.WAITS: "?", Mood.FAILED: "!", Mood.NOTE: "-"}
+_STYLES = {
+    FindingStatus.DONE: "green",
+    FindingStatus.WAITS: "yellow",
+    FindingStatus.FAILED: "red",
+    FindingStatus.NOTE: "dim",
+}
+_MARKS = {
+    FindingStatus.DONE: "✔",
+    FindingStatus.WAITS: "◌",
+    FindingStatus.FAILED: "✘",
+    FindingStatus.NOTE: "·",
+}
+_PLAIN_MARKS = {
+    FindingStatus.DONE: "+",
+    FindingStatus.WAITS: "?",
+    FindingStatus.FAILED: "!",
+    FindingStatus.NOTE: "-",
+}
 
 GUIDE = 4
 """How many columns a tree takes for each level."""
@@ -46,12 +61,12 @@ class _Printer:
             self._grow(tree.add(self._label(cause, depth)), cause, depth + 1)
 
     def _label(self, finding: Finding, depth: int) -> Text:
-        mark = (_PLAIN_MARKS if self._plain else _MARKS)[finding.mood]
+        mark = (_PLAIN_MARKS if self._plain else _MARKS)[finding.status]
         text = Text(finding.text)
         if finding.seq is not None:
             text.append(f"  entry {finding.seq}", "dim")
         width = max(self._out.width - depth * GUIDE, LEAST)
-        lines = self._hanging(Text(f"{mark} ", _STYLES[finding.mood]), text, width)
+        lines = self._hanging(Text(f"{mark} ", _STYLES[finding.status]), text, width)
         if finding.next:
             arrow = Text("  -> " if self._plain else "  → ", "bold")
             lines += self._hanging(arrow, Text(finding.next, "bold"), width)

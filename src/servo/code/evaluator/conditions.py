@@ -1,10 +1,9 @@
 """Evaluating the automation conditions of a project, one evaluation after another.
 
-A room holds an evaluation that goes on: the facts as bitmaps, kept up to date from the ledger by
-what changed. What has to outlive it is on record, so a room can be thrown away at any moment;
-another one begins from the last evaluation that was committed, with everything since as its news.
-That is also done when partitions came or went, and when an evaluation was refused because another
-was first.
+A `ConditionEvaluator` keeps its facts as bitmaps between evaluations, and updates them from the
+ledger. What has to outlive it is recorded, so it can be discarded at any moment: a new one starts
+from the last committed evaluation and treats everything since as new. That also happens when
+partitions are added or removed, and when an evaluation is rejected because another came first.
 
 What is asked for in one evaluation is one run: its plan has the order that the graph demands, and
 a failure concerns what depends on it. Checks that are asked for run in the tasks of the assets that
@@ -233,14 +232,16 @@ class _Checks:
 def judge(loaded: LoadedLocation, asked: EvaluateConditions) -> ConditionsEvaluated:
     """Answer what the conditions of a sensor ask for now."""
     try:
-        room = loaded.rooms.get(asked.sensor_id)
-        if room is None:
-            room = loaded.rooms[asked.sensor_id] = ConditionEvaluator(loaded, asked.sensor_id)
+        evaluator = loaded.condition_evaluators.get(asked.sensor_id)
+        if evaluator is None:
+            evaluator = loaded.condition_evaluators[asked.sensor_id] = ConditionEvaluator(
+                loaded, asked.sensor_id
+            )
         if asked.forget:
-            room.forget()
-        return room.judge(loaded.clock.now())
+            evaluator.forget()
+        return evaluator.judge(loaded.clock.now())
     except NotFound as error:
         return ConditionsEvaluated(error=told(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings are user code
-        _ = loaded.rooms.pop(asked.sensor_id, None)
+        _ = loaded.condition_evaluators.pop(asked.sensor_id, None)
         return ConditionsEvaluated(error=told(error))

@@ -87,7 +87,7 @@ class LoadedLocation:
         self.log = around.log
         self.instance = around.instance
         self.records = records
-        self.rooms: dict[str, Any] = {}
+        self.condition_evaluators: dict[str, Any] = {}
         self.backfills: dict[str, Any] = {}
         self._environ = around.environ
         self._entropy = around.entropy

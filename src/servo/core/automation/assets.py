@@ -11,7 +11,7 @@ import msgspec
 
 from servo.core.automation.condition import AutomationCondition
 from servo.core.automation.identity import told
-from servo.core.automation.spaces import SAME, UNPARTITIONED, Mapping, Space
+from servo.core.automation.spaces import SAME, UNPARTITIONED, Space, SpaceMapping
 from servo.core.graph import downstream_of, reachable, topological_order
 
 Selects = Callable[[Any, str], bool]
@@ -32,7 +32,7 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True):
     """An upstream asset; `together` is whether one run can materialize both assets."""
 
     key: str
-    mapping: Mapping = SAME
+    mapping: SpaceMapping = SAME
     together: bool = True
 
 

@@ -24,7 +24,7 @@ from servo.core.automation.condition import (
     Since,
 )
 from servo.core.automation.identity import name_of, told
-from servo.core.automation.spaces import EVERYTHING, SAME, Mapping
+from servo.core.automation.spaces import EVERYTHING, SAME, SpaceMapping
 from servo.errors import Invalid
 
 DEPS = "deps"
@@ -62,7 +62,7 @@ class Traversal:
 
     __slots__ = ("key", "mapping", "up")
 
-    def __init__(self, key: SubjectKey, mapping: Mapping, *, up: bool = False) -> None:
+    def __init__(self, key: SubjectKey, mapping: SpaceMapping, *, up: bool = False) -> None:
         self.key = key
         self.mapping = mapping
         self.up = up

@@ -49,7 +49,7 @@ class Space(Protocol):
         ...
 
 
-class Mapping(Protocol):
+class SpaceMapping(Protocol):
     """Which partitions of an asset depend on which of another."""
 
     def downstream(self, bits: int, universes: Universes) -> int:

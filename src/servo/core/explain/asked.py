@@ -13,7 +13,7 @@ from servo.core.events.runs import (
     SensorSource,
 )
 from servo.core.explain.conditions import evaluations
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.origins import Step, what_caused
 from servo.core.explain.records import Records
 from servo.core.explain.words import instant, listed, partition, plural
@@ -47,7 +47,7 @@ def _caused(records: Records, run: RunRow) -> list[Finding]:
 def _cause(run: RunRow, step: Step, because: tuple[Finding, ...]) -> Finding:
     return Finding(
         what=What.CAUSE,
-        mood=Mood.NOTE,
+        status=FindingStatus.NOTE,
         subject=run.run_id,
         text=f"{step.what}, by {step.actor or 'unknown'}, event {step.position}",
         because=because,
@@ -79,7 +79,7 @@ def _note(run: RunRow, what: What, text: str, *because: Finding) -> Finding:
     """What requested a run, at the time of the request."""
     return Finding(
         what=what,
-        mood=Mood.NOTE,
+        status=FindingStatus.NOTE,
         subject=run.run_id,
         text=f"{text}; {instant(run.created_at)}",
         at=run.created_at,
@@ -208,7 +208,7 @@ def _same_key(records: Records, run: RunRow) -> list[Finding]:
     return [
         Finding(
             what=What.SAME_RUN_KEY,
-            mood=Mood.NOTE,
+            status=FindingStatus.NOTE,
             subject=run.run_id,
             text=f"also requested by {words}: the same run key, so no second run was created",
             seq=row.row_version,
@@ -221,7 +221,7 @@ def _conflicts(records: Records, run: RunRow) -> list[Finding]:
     return [
         Finding(
             what=What.RUN_KEY_CONFLICT,
-            mood=Mood.FAILED,
+            status=FindingStatus.FAILED,
             subject=run.run_id,
             text=f"a different request with the run key {run.run_key!r} was refused at "
             f"{instant(row.detected_at)} (batch {row.conflicting_batch_id})",

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from servo.core.explain.asked import asked
 from servo.core.explain.causes import first_causes
 from servo.core.explain.conditions import told_once
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.limits import runs_of_the_day
 from servo.core.explain.outputs import judged
 from servo.core.explain.records import Records, Subject
@@ -91,7 +91,7 @@ def _standing(records: Records, subject: Subject, *, whole: bool) -> Finding:
     )
     found = Finding(
         what=What.MADE,
-        mood=Mood.DONE,
+        status=FindingStatus.DONE,
         subject=name,
         text=f"{name}{part} was last materialized at {when}, {by}{attempt}",
         at=made.created_at,
@@ -128,7 +128,7 @@ def _without(records: Records, subject: Subject, name: str) -> Finding:
     row = _row(records, subject)
     never = Finding(
         what=What.NEVER_MADE,
-        mood=Mood.WAITS,
+        status=FindingStatus.WAITS,
         subject=name,
         text=f"{name} has never been materialized",
         seq=None if row is None else row.row_version,
@@ -149,7 +149,7 @@ def _defined(asset: AssetRow | None, found: Finding) -> Finding:
     missing = "no longer defines" if asset.location else "does not define"
     note = Finding(
         what=What.UNDEFINED,
-        mood=Mood.NOTE,
+        status=FindingStatus.NOTE,
         subject=asset.asset_key,
         text=f"the deployed code {missing} {asset.asset_key}",
         next="see `servo list` for what your code defines",
@@ -199,7 +199,7 @@ def _freshness(records: Records, subject: Subject) -> list[Finding]:
     return [
         Finding(
             what=What.FRESHNESS,
-            mood=Mood.FAILED if failed else Mood.WAITS,
+            status=FindingStatus.FAILED if failed else FindingStatus.WAITS,
             subject=subject.asset_key,
             text=f"it {what} than its freshness policy allows: {row.state.value} since "
             f"{ago(row.changed_at, records.now)}",
@@ -218,7 +218,7 @@ def _partitions(records: Records, subject: Subject) -> list[Finding]:
     return [
         Finding(
             what=What.PARTITIONS,
-            mood=Mood.FAILED,
+            status=FindingStatus.FAILED,
             subject=subject.asset_key,
             text=f"the last attempt failed for the {_noun(names)} {listed(names)}",
             next="ask about one of them",
@@ -291,7 +291,7 @@ def _above_one(row: AssetRow, between: list[str]) -> Finding:
     path = f" (in between: {listed(between)})" if between else ""
     return Finding(
         what=What.UPSTREAM,
-        mood=Mood.FAILED if row.consecutive_failures else Mood.WAITS,
+        status=FindingStatus.FAILED if row.consecutive_failures else FindingStatus.WAITS,
         subject=row.asset_key,
         text=f"it depends on {row.asset_key}, which {_trouble(row)}{path}",
         at=row.last_failure_at,
@@ -311,7 +311,9 @@ def _newer(records: Records, asset: AssetRow, subject: Subject) -> list[Finding]
     if not newer:
         return []
     text = f"its upstream assets are newer: {listed(newer)}"
-    return [Finding(what=What.UPSTREAM, mood=Mood.NOTE, subject=asset.asset_key, text=text)]
+    return [
+        Finding(what=What.UPSTREAM, status=FindingStatus.NOTE, subject=asset.asset_key, text=text)
+    ]
 
 
 def _after(row: AssetRow, seq: int) -> bool:

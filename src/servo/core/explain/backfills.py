@@ -5,7 +5,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from servo.core.events.backfills import BackfillState
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.words import partition, plural
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
@@ -34,7 +34,7 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
     by = f" by {row.changed_by}" if row.changed_by else ""
     found = Finding(
         what=What.BACKFILL,
-        mood=Mood.WAITS,
+        status=FindingStatus.WAITS,
         subject=name,
         text=f"the backfill {name}",
         at=row.created_at,
@@ -56,13 +56,13 @@ def _backfill(records: Records, row: BackfillRow, subject: Subject) -> Finding:
         case BackfillState.CANCELLING | BackfillState.CANCELLED:
             ended = row.state is BackfillState.CANCELLED
             text = f"{found.text} {'was' if ended else 'is being'} cancelled{by}: {done}{bad}"
-            return replace(found, mood=Mood.NOTE, text=text)
+            return replace(found, status=FindingStatus.NOTE, text=text)
         case BackfillState.SUCCEEDED:
-            return replace(found, mood=Mood.NOTE, text=f"{found.text} succeeded: {done}")
+            return replace(found, status=FindingStatus.NOTE, text=f"{found.text} succeeded: {done}")
         case BackfillState.FAILED:
             return replace(
                 found,
-                mood=Mood.FAILED,
+                status=FindingStatus.FAILED,
                 text=f"{found.text} failed: {done}{bad}",
                 next="retry what failed",
                 command=f"servo backfill retry-failed {name}",
@@ -98,7 +98,9 @@ def _chunk(records: Records, row: BackfillRow, subject: Subject) -> tuple[Findin
     number = row.partition_keys.index(key) // row.chunk_size + 1
     never = "was never" if row.finished_at is not None else "is not"
     text = f"{partition(key)} is in chunk {number} of {row.total_chunks}, which {never} planned"
-    return (Finding(what=What.BACKFILL, mood=Mood.WAITS, subject=row.backfill_id, text=text),)
+    return (
+        Finding(what=What.BACKFILL, status=FindingStatus.WAITS, subject=row.backfill_id, text=text),
+    )
 
 
 def _planned(records: Records, row: BackfillRow, chunk: BackfillChunkRow, key: str) -> Finding:
@@ -112,7 +114,7 @@ def _planned(records: Records, row: BackfillRow, chunk: BackfillChunkRow, key: s
     )
     return Finding(
         what=What.BACKFILL,
-        mood=Mood.FAILED if bad else Mood.NOTE,
+        status=FindingStatus.FAILED if bad else FindingStatus.NOTE,
         subject=row.backfill_id,
         text=text,
         at=chunk.planned_at,

@@ -9,7 +9,7 @@ from servo.core.automation.assets import subject as named_key
 from servo.core.automation.telling import count as parts
 from servo.core.automation.telling import deciding, lacking, named, read_tree, truth, was_first
 from servo.core.automation.trees import Tree
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.limits import NOBODY
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.words import instant, listed, plural
@@ -41,11 +41,11 @@ def condition(records: Records, subject: Subject) -> list[Finding]:
 
 
 def _condition(records: Records, key: str, text: str) -> Finding:
-    found = Finding(what=What.CONDITION, mood=Mood.NOTE, subject=key, text=text)
+    found = Finding(what=What.CONDITION, status=FindingStatus.NOTE, subject=key, text=text)
     sensor = evaluator_of(key, records.automation_sensors(), records.condition_states(key))
     if sensor is None:
         next_ = "no sensor evaluates it yet: start `servo dev` with the code that defines it"
-        return replace(found, mood=Mood.WAITS, next=next_)
+        return replace(found, status=FindingStatus.WAITS, next=next_)
     return _evaluated(records, found, sensor.sensor_id)
 
 
@@ -70,7 +70,9 @@ def _evaluated(records: Records, found: Finding, sensor_id: str) -> Finding:
     row = records.last_condition(sensor_id, found.subject)
     told = f"{found.text}, evaluated by {sensor_id}"
     if row is None:
-        found = replace(found, text=f"{told}, which has not evaluated it yet", mood=Mood.WAITS)
+        found = replace(
+            found, text=f"{told}, which has not evaluated it yet", status=FindingStatus.WAITS
+        )
     else:
         found = replace(
             found, text=told, next=_next(row), because=(evaluation(row, whole=records.whole),)
@@ -79,7 +81,7 @@ def _evaluated(records: Records, found: Finding, sensor_id: str) -> Finding:
     if state is not None and state.status is SensorStatus.PAUSED:
         return replace(
             found,
-            mood=Mood.WAITS,
+            status=FindingStatus.WAITS,
             text=f"{told}, which is paused",
             next="resume it",
             command=f"servo automation resume {quote(sensor_id)}",
@@ -108,7 +110,7 @@ def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
     head = f"{row.asset_key}, evaluation {row.tick} at {instant(row.evaluated_at)}"
     found = Finding(
         what=What.EVALUATION,
-        mood=Mood.DONE if count else Mood.NOTE,
+        status=FindingStatus.DONE if count else FindingStatus.NOTE,
         subject=row.asset_key,
         text=f"{head}: {asked}{kept}",
         at=row.evaluated_at,
@@ -121,7 +123,7 @@ def evaluation(row: AutomationEvaluationRow, *, whole: bool = False) -> Finding:
     hidden = parts(tree) - parts(shown)
     if hidden:
         text = f"{plural(hidden, 'part')} did not decide; show them with --all"
-        because.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
+        because.append(Finding(what=What.MORE, status=FindingStatus.NOTE, subject="", text=text))
     return replace(found, because=tuple(because))
 
 
@@ -145,7 +147,7 @@ class _Parts:
         self._left -= 1
         return Finding(
             what=What.CONDITION_PART,
-            mood=Mood.DONE if tree.true else Mood.NOTE,
+            status=FindingStatus.DONE if tree.true else FindingStatus.NOTE,
             subject=tree.asset,
             text=f"{named(tree)}: {truth(tree)}",
             because=self._below(tree),
@@ -160,7 +162,7 @@ class _Parts:
         more = tree.more + len(tree.children) - len(found)
         if more:
             text = f"and {plural(more, 'more part')}"
-            found.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
+            found.append(Finding(what=What.MORE, status=FindingStatus.NOTE, subject="", text=text))
         return tuple(found)
 
 
@@ -191,5 +193,5 @@ def evaluations(
     left = len(asking) - len(found)
     if left:
         text = f"and {plural(left, 'more asset')}"
-        found.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
+        found.append(Finding(what=What.MORE, status=FindingStatus.NOTE, subject="", text=text))
     return tuple(found)

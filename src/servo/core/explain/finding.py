@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Mood(StrEnum):
+class FindingStatus(StrEnum):
     """Whether a finding is good, bad, or still open."""
 
     DONE = "done"
@@ -92,7 +92,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One recorded fact, what follows from it, and its causes."""
 
     what: What
-    mood: Mood
+    status: FindingStatus
     subject: str
     text: str
     at: datetime | None = None

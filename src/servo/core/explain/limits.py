@@ -5,7 +5,7 @@ from shlex import quote
 from msgspec.structs import replace
 
 from servo.core.explain import words
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.records import Records
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
@@ -86,7 +86,7 @@ def _waits(task: TaskRow, what: What, text: str, after: str, command: str) -> Fi
     since = "" if task.ready_at is None else f" since {words.instant(task.ready_at)}"
     return Finding(
         what=what,
-        mood=Mood.WAITS,
+        status=FindingStatus.WAITS,
         subject=task.task_key,
         text=f"{words.task(task)} waits{since} {text}",
         at=task.ready_at,
@@ -118,7 +118,7 @@ def waiting_for_run_slot(records: Records, run: RunRow) -> Finding:
     limit = None if quota is None else quota.max_concurrent_runs
     found = Finding(
         what=What.RUN_WAITS,
-        mood=Mood.WAITS,
+        status=FindingStatus.WAITS,
         subject=run.run_id,
         text=f"{run.run_id} waits for a free run slot",
         at=run.created_at,
@@ -149,7 +149,7 @@ def runs_of_the_day(records: Records) -> list[Finding]:
     return [
         Finding(
             what=What.DAILY_LIMIT,
-            mood=Mood.WAITS,
+            status=FindingStatus.WAITS,
             subject=quota.daily_runs_day,
             text="no more runs are accepted today: the workspace is limited to "
             f"{words.plural(limit, 'run')} a day",

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from servo.core.events.tasks import Gate
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.records import Records
 from servo.core.explain.words import instant, place
 from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
@@ -21,7 +21,7 @@ def _check(row: CheckResultRow) -> Finding:
     said = f": {row.message}" if row.message else ""
     return Finding(
         what=What.CHECK_FAILED,
-        mood=Mood.FAILED if row.blocking else Mood.NOTE,
+        status=FindingStatus.FAILED if row.blocking else FindingStatus.NOTE,
         subject=f"{row.asset_key}:{row.check_name}",
         text=f"its check {row.check_name} failed ({weight}){said}",
         at=row.evaluated_at,
@@ -37,10 +37,10 @@ def judged(records: Records, made: MaterializationRow) -> Finding | None:
         return _quarantined(made, checks)
     if made.gating_decision is Gate.WARNED:
         text = "the output was promoted with a warning"
-        return _about(made, What.WARNED, Mood.NOTE, text, because=checks)
+        return _about(made, What.WARNED, FindingStatus.NOTE, text, because=checks)
     if made.expired_at is not None:
         text = f"its data expired at {instant(made.expired_at)}"
-        return _about(made, What.EXPIRED, Mood.NOTE, text)
+        return _about(made, What.EXPIRED, FindingStatus.NOTE, text)
     return None
 
 
@@ -56,7 +56,7 @@ def _checks_of(
 def _quarantined(made: MaterializationRow, checks: tuple[Finding, ...]) -> Finding:
     if made.decided_at is None:
         text = f"the output of {instant(made.created_at)} is in quarantine"
-        found = _about(made, What.HELD, Mood.WAITS, text, because=checks)
+        found = _about(made, What.HELD, FindingStatus.WAITS, text, because=checks)
         name = made.materialization_id
         return replace(
             found,
@@ -68,23 +68,23 @@ def _quarantined(made: MaterializationRow, checks: tuple[Finding, ...]) -> Findi
     when = f"{instant(made.decided_at)}{by}{why}"
     if made.promoted:
         text = f"the output was held in quarantine and approved at {when}"
-        return _about(made, What.RELEASED, Mood.NOTE, text, because=checks)
+        return _about(made, What.RELEASED, FindingStatus.NOTE, text, because=checks)
     text = f"the output of {instant(made.created_at)} was held in quarantine and rejected at {when}"
-    found = _about(made, What.REJECTED, Mood.FAILED, text, because=checks)
+    found = _about(made, What.REJECTED, FindingStatus.FAILED, text, because=checks)
     return replace(found, next="fix its upstream data, and materialize it again")
 
 
 def _about(
     made: MaterializationRow,
     what: What,
-    mood: Mood,
+    status: FindingStatus,
     text: str,
     *,
     because: tuple[Finding, ...] = (),
 ) -> Finding:
     return Finding(
         what=what,
-        mood=mood,
+        status=status,
         subject=place(made.asset_key, made.partition_key),
         text=text,
         at=made.created_at,

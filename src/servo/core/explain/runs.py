@@ -6,7 +6,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from servo.core.explain.asked import asked
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.limits import NOBODY, RESUME, waiting_for_run_slot
 from servo.core.explain.records import Records
 from servo.core.explain.tasks import explain_task, several, stopped
@@ -36,7 +36,7 @@ def explain_unknown_run(records: Records, run_id: str) -> Finding | None:
         return None
     return Finding(
         what=What.RUN_UNKNOWN,
-        mood=Mood.WAITS,
+        status=FindingStatus.WAITS,
         subject=run_id,
         text=f"{run_id} has not been requested yet, but reports about it have arrived",
         because=letters,
@@ -44,10 +44,10 @@ def explain_unknown_run(records: Records, run_id: str) -> Finding | None:
     )
 
 
-def _finding(run: RunRow, what: What, mood: Mood, text: str) -> Finding:
+def _finding(run: RunRow, what: What, status: FindingStatus, text: str) -> Finding:
     return Finding(
         what=what,
-        mood=mood,
+        status=status,
         subject=run.run_id,
         text=f"{run.run_id} {text}",
         at=run.transitioned_at,
@@ -61,7 +61,9 @@ def _finding(run: RunRow, what: What, mood: Mood, text: str) -> Finding:
 def _pending(records: Records, run: RunRow) -> Finding:
     if run.plan_fingerprint:
         return waiting_for_run_slot(records, run)
-    found = _finding(run, What.RUN_UNPLANNED, Mood.WAITS, "was requested and has no plan yet")
+    found = _finding(
+        run, What.RUN_UNPLANNED, FindingStatus.WAITS, "was requested and has no plan yet"
+    )
     if run.plan_deadline is None:
         return found
     until = due(run.plan_deadline, records.now)
@@ -70,7 +72,7 @@ def _pending(records: Records, run: RunRow) -> Finding:
 
 
 def _running(records: Records, run: RunRow) -> Finding:
-    found = _finding(run, What.RUN_RUNNING, Mood.WAITS, f"runs: {_counts(run)}")
+    found = _finding(run, What.RUN_RUNNING, FindingStatus.WAITS, f"runs: {_counts(run)}")
     found = replace(found, because=_unfinished(records, run))
     if records.led is False:
         return replace(found, next=f"{NOBODY}: start a leader and its workers", command=RESUME)
@@ -81,7 +83,9 @@ def _running(records: Records, run: RunRow) -> Finding:
 
 
 def _stopping(records: Records, run: RunRow) -> Finding:
-    found = _finding(run, What.RUN_STOPPING, Mood.WAITS, f"is being cancelled: {stopped(run)}")
+    found = _finding(
+        run, What.RUN_STOPPING, FindingStatus.WAITS, f"is being cancelled: {stopped(run)}"
+    )
     after = "it ends when its running tasks have stopped or been given up"
     return replace(found, because=_unfinished(records, run), next=after)
 
@@ -106,7 +110,7 @@ def _unfinished(records: Records, run: RunRow) -> tuple[Finding, ...]:
 
 
 def _more(run: RunRow, text: str) -> Finding:
-    return Finding(what=What.MORE, mood=Mood.NOTE, subject=run.run_id, text=text)
+    return Finding(what=What.MORE, status=FindingStatus.NOTE, subject=run.run_id, text=text)
 
 
 # --- over -----------------------------------------------------------------------------------------
@@ -114,7 +118,7 @@ def _more(run: RunRow, text: str) -> Finding:
 
 def _succeeded(records: Records, run: RunRow) -> Finding:
     text = f"succeeded{_at(run)}: {_counts(run)}"
-    found = _finding(run, What.RUN_SUCCEEDED, Mood.DONE, text)
+    found = _finding(run, What.RUN_SUCCEEDED, FindingStatus.DONE, text)
     tasks = records.tasks(run.run_id).values()
     told = [row for row in tasks if row.state is TaskState.SKIPPED and not _followed(row)]
     ended = [row for row in tasks if row.state is TaskState.SUCCEEDED]
@@ -134,10 +138,12 @@ def _followed(task: TaskRow) -> bool:
 
 def _failed(records: Records, run: RunRow) -> Finding:
     if not run.plan_fingerprint:
-        found = _finding(run, What.RUN_FAILED, Mood.FAILED, f"failed{_at(run)}: {run.error}")
+        found = _finding(
+            run, What.RUN_FAILED, FindingStatus.FAILED, f"failed{_at(run)}: {run.error}"
+        )
         return replace(found, next="none of its tasks ran; request it again")
     text = f"failed{_at(run)}: {_counts(run)}"
-    found = _finding(run, What.RUN_FAILED, Mood.FAILED, text)
+    found = _finding(run, What.RUN_FAILED, FindingStatus.FAILED, text)
     tasks = records.tasks(run.run_id).values()
     failed = [row for row in tasks if row.state is TaskState.FAILED]
     skipped = sum(row.state is TaskState.SKIPPED and _followed(row) for row in tasks)
@@ -155,7 +161,7 @@ def _cancelled(records: Records, run: RunRow) -> Finding:
     text = f"was cancelled{_at(run)}: {stopped(run)}; {_counts(run)}"
     if run.error:
         text = f"was given up{_at(run)}: {run.error}; {_counts(run)}"
-    found = _finding(run, What.RUN_CANCELLED, Mood.FAILED, text)
+    found = _finding(run, What.RUN_CANCELLED, FindingStatus.FAILED, text)
     after = "the rest will not run unless you retry it"
     return replace(found, next=after, command=f"servo run retry {run.run_id}")
 
@@ -163,7 +169,7 @@ def _cancelled(records: Records, run: RunRow) -> Finding:
 def _timed_out(records: Records, run: RunRow) -> Finding:
     took = "" if run.finished_at is None else f" after {span(run.finished_at - run.created_at)}"
     text = f"timed out{took}: it exceeded its time limit; {_counts(run)}"
-    found = _finding(run, What.RUN_TIMED_OUT, Mood.FAILED, text)
+    found = _finding(run, What.RUN_TIMED_OUT, FindingStatus.FAILED, text)
     tasks = records.tasks(run.run_id).values()
     failed = [row for row in tasks if row.state is TaskState.FAILED]
     return replace(
@@ -198,7 +204,7 @@ def _letters(records: Records, run_id: str) -> tuple[Finding, ...]:
     parked = [
         Finding(
             what=What.PARKED,
-            mood=Mood.WAITS,
+            status=FindingStatus.WAITS,
             subject=run_id,
             text=f"the batch {row.batch_id} arrived too early and is kept: {row.reason}",
             at=row.parked_at,
@@ -211,7 +217,7 @@ def _letters(records: Records, run_id: str) -> tuple[Finding, ...]:
     dead = [
         Finding(
             what=What.DEAD_LETTER,
-            mood=Mood.FAILED,
+            status=FindingStatus.FAILED,
             subject=run_id,
             text=f"the batch {row.batch_id} could not be applied: {row.reason}"
             + (f" ({row.error})" if row.error else ""),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from servo.core.cron import Cron
 from servo.core.events.runs import ScheduleSource
 from servo.core.events.schedules import TickStatus
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.limits import NOBODY, RESUME
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.sources import sources_of
@@ -38,7 +38,7 @@ def _schedule(records: Records, row: ScheduleDefinitionRow) -> Finding:
     times = f"{' and '.join(row.cron_expressions)} {row.timezone}"
     found = Finding(
         what=What.SCHEDULE,
-        mood=Mood.NOTE,
+        status=FindingStatus.NOTE,
         subject=name,
         text=f"the schedule {name} ({times})",
     )
@@ -51,7 +51,7 @@ def _schedule(records: Records, row: ScheduleDefinitionRow) -> Finding:
         since = "" if state.paused_at is None else f" since {instant(state.paused_at)}"
         return replace(
             found,
-            mood=Mood.WAITS,
+            status=FindingStatus.WAITS,
             text=f"{found.text} is paused{since}",
             at=state.paused_at,
             seq=state.row_version,
@@ -68,7 +68,7 @@ def _ticking(
         tick = Cron(row.cron_expressions, row.timezone).next_after(state.low_water)
     except Invalid as error:
         text = f"{found.text} cannot tick: {error.message}"
-        return replace(found, mood=Mood.FAILED, text=text, next=error.remedy)
+        return replace(found, status=FindingStatus.FAILED, text=text, next=error.remedy)
     if tick is None:
         return replace(
             found, text=f"{found.text} has no future ticks", next="change its cron expression"
@@ -79,8 +79,10 @@ def _ticking(
         )
     late = f"{found.text} is overdue: its tick of {due(tick, records.now)}, was not evaluated yet"
     if records.led is False:
-        return replace(found, mood=Mood.WAITS, text=f"{late}; {NOBODY}", command=RESUME)
-    return replace(found, mood=Mood.WAITS, text=late, next="it will be evaluated in a moment")
+        return replace(found, status=FindingStatus.WAITS, text=f"{late}; {NOBODY}", command=RESUME)
+    return replace(
+        found, status=FindingStatus.WAITS, text=late, next="it will be evaluated in a moment"
+    )
 
 
 def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
@@ -89,7 +91,7 @@ def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
     when = f"its tick of {instant(tick.scheduled_for)}"
     found = Finding(
         what=What.SCHEDULE,
-        mood=Mood.NOTE,
+        status=FindingStatus.NOTE,
         subject=tick.tick_id,
         text=f"{when} requested a run",
         at=tick.scheduled_for,
@@ -101,7 +103,7 @@ def _tick(records: Records, tick: ScheduleTickRow) -> Finding:
         case TickStatus.FAILED:
             text = f"{when} failed{said}"
             after = "fix its function; the next tick tries again"
-            return replace(found, mood=Mood.FAILED, text=text, next=after)
+            return replace(found, status=FindingStatus.FAILED, text=text, next=after)
         case TickStatus.SKIPPED:
             if tick.skipped_count:
                 until = "" if tick.skipped_until is None else f" to {instant(tick.skipped_until)}"

@@ -10,7 +10,7 @@ from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.runs import SensorSource
 from servo.core.events.sensors import SensorEvalStatus, SensorMode
 from servo.core.explain.asked import evaluation
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.sources import sources_of
 from servo.core.explain.words import due, instant, listed, plural
@@ -44,7 +44,7 @@ def _sensor(records: Records, row: SensorDefinitionRow) -> Finding:
         case SensorStatus.PAUSED:
             return replace(
                 found,
-                mood=Mood.WAITS,
+                status=FindingStatus.WAITS,
                 text=f"{found.text} is paused",
                 next="resume it",
                 command=f"servo sensor resume {quote(name)}",
@@ -54,7 +54,7 @@ def _sensor(records: Records, row: SensorDefinitionRow) -> Finding:
             text = f"{found.text} fails, {times} in a row: {state.last_error}"
             return replace(
                 found,
-                mood=Mood.FAILED,
+                status=FindingStatus.FAILED,
                 text=text,
                 next=f"fix it; {_looks(records, row, state)}",
             )
@@ -93,7 +93,9 @@ def _evaluated(records: Records, row: SensorEvalRow) -> Finding:
     when = f"at {instant(row.evaluated_at)}"
     found = Finding(
         what=What.SENSOR,
-        mood=Mood.FAILED if row.status is SensorEvalStatus.FAILED else Mood.NOTE,
+        status=FindingStatus.FAILED
+        if row.status is SensorEvalStatus.FAILED
+        else FindingStatus.NOTE,
         subject=row.eval_id,
         text=f"{when} it found no new data: {evaluation(row)}",
         at=row.evaluated_at,
@@ -119,4 +121,4 @@ def _evaluated(records: Records, row: SensorEvalRow) -> Finding:
 
 
 def _note(name: str, text: str) -> Finding:
-    return Finding(what=What.SENSOR, mood=Mood.NOTE, subject=name, text=text)
+    return Finding(what=What.SENSOR, status=FindingStatus.NOTE, subject=name, text=text)

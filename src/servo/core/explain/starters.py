@@ -9,7 +9,7 @@ from shlex import quote
 from servo.core.definitions import IN_PROCESS
 from servo.core.explain.backfills import backfills
 from servo.core.explain.conditions import condition
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.records import Records, Subject
 from servo.core.explain.schedules import schedules
 from servo.core.explain.sensors import sensors
@@ -33,7 +33,7 @@ def starters(records: Records, subject: Subject, then: str) -> list[Finding]:
         return found
     nothing = Finding(
         what=What.NOTHING,
-        mood=Mood.NOTE,
+        status=FindingStatus.NOTE,
         subject=place(subject.asset_key, subject.partition_key),
         text="nothing starts it automatically: no schedule, sensor or condition covers it",
         next=then,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from servo.core.explain import words
 from servo.core.explain.asked import asked
 from servo.core.explain.causes import Cause, first_causes
-from servo.core.explain.finding import Finding, Mood, What
+from servo.core.explain.finding import Finding, FindingStatus, What
 from servo.core.explain.limits import NOBODY, RESUME, waiting_for_run_slot, waiting_for_worker
 from servo.core.explain.outputs import failed_checks, judged
 from servo.core.explain.records import Records
@@ -59,7 +59,7 @@ def several(rows: Sequence[T], told: Callable[[T], Finding], noun: str) -> tuple
     left = len(rows) - len(found)
     if left:
         text = f"and {plural(left, f'more {noun}')}"
-        found.append(Finding(what=What.MORE, mood=Mood.NOTE, subject="", text=text))
+        found.append(Finding(what=What.MORE, status=FindingStatus.NOTE, subject="", text=text))
     return tuple(found)
 
 
@@ -71,10 +71,10 @@ def _cause(records: Records, cause: Cause) -> Finding:
     return replace(found, text=f"{found.text} (in between: {between})")
 
 
-def _finding(task: TaskRow, what: What, mood: Mood, text: str) -> Finding:
+def _finding(task: TaskRow, what: What, status: FindingStatus, text: str) -> Finding:
     return Finding(
         what=what,
-        mood=mood,
+        status=status,
         subject=task.task_key,
         text=f"{words.task(task)} {text}",
         at=task.transitioned_at,
@@ -87,14 +87,16 @@ def _finding(task: TaskRow, what: What, mood: Mood, text: str) -> Finding:
 
 def _planned(records: Records, task: TaskRow) -> Finding:
     run = records.run(task.run_id)
-    found = _finding(task, What.TASK_PLANNED, Mood.WAITS, "is planned, and its run has not started")
+    found = _finding(
+        task, What.TASK_PLANNED, FindingStatus.WAITS, "is planned, and its run has not started"
+    )
     return found if run is None else replace(found, because=(waiting_for_run_slot(records, run),))
 
 
 def _blocked(records: Records, task: TaskRow) -> Finding:
     left, total = task.deps_total - task.deps_resolved_count, task.deps_total
     those = "its upstream task" if total == 1 else f"{left} of its {total} upstream tasks"
-    found = _finding(task, What.TASK_BLOCKED, Mood.WAITS, f"waits for {those}")
+    found = _finding(task, What.TASK_BLOCKED, FindingStatus.WAITS, f"waits for {those}")
     causes = causes_of(records, task)
     if task.upstream_failed:
         after = "it will be skipped when the others have finished, because an upstream task failed"
@@ -107,7 +109,7 @@ def _sent(records: Records, task: TaskRow) -> Finding:
     when = "" if task.dispatched_at is None else f" at {instant(task.dispatched_at)}"
     sent = f"delivery {task.delivery} of {MAX_DELIVERIES}"
     text = f"was sent to {queue}{when} ({sent}), and no worker has taken it yet"
-    found = _finding(task, What.TASK_SENT, Mood.WAITS, text)
+    found = _finding(task, What.TASK_SENT, FindingStatus.WAITS, text)
     if records.led is False:
         return replace(found, next=NOBODY, command=RESUME)
     if task.dispatch_deadline is None:
@@ -123,7 +125,7 @@ def _running(records: Records, task: TaskRow) -> Finding:
     worker = f" on {task.worker_id}" if task.worker_id else ""
     since = "" if task.started_at is None else f" since {instant(task.started_at)}"
     text = f"runs{worker}{since}, {_attempt(task, task.attempt)}"
-    found = _finding(task, What.TASK_RUNNING, Mood.WAITS, text)
+    found = _finding(task, What.TASK_RUNNING, FindingStatus.WAITS, text)
     if task.cancel_deadline is not None:
         until = due(task.cancel_deadline, records.now)
         return replace(found, next=f"it was told to stop; at {until}, it is given up")
@@ -144,14 +146,14 @@ def _silent_until(records: Records, task: TaskRow) -> Finding | None:
     ends += [] if beat is None else [beat.last_heartbeat_at + patience]
     if records.led is False:
         text = f"was running, {_attempt(task, task.attempt)}, and {NOBODY} now"
-        found = _finding(task, What.TASK_SILENT, Mood.WAITS, text)
+        found = _finding(task, What.TASK_SILENT, FindingStatus.WAITS, text)
         after = "the next leader waits for its worker, or gives it up and retries it"
         return replace(found, next=after, command=RESUME)
     if not ends or max(ends) > records.now:
         return None
     heard = "" if beat is None else f" since {instant(beat.last_heartbeat_at)}"
     text = f"runs, {_attempt(task, task.attempt)}, but its worker has been silent{heard}"
-    found = _finding(task, What.TASK_SILENT, Mood.WAITS, text)
+    found = _finding(task, What.TASK_SILENT, FindingStatus.WAITS, text)
     return replace(found, next="it will be given up as lost and retried on another worker")
 
 
@@ -169,7 +171,7 @@ def _attempt(task: TaskRow, number: int) -> str:
 
 def _retrying(records: Records, task: TaskRow) -> Finding:
     text = f"{_how(task)} at {instant(task.transitioned_at)} ({_attempt(task, task.attempt)})"
-    found = _finding(task, What.TASK_RETRY, Mood.WAITS, f"{text}{_error(task)}")
+    found = _finding(task, What.TASK_RETRY, FindingStatus.WAITS, f"{text}{_error(task)}")
     found = replace(found, because=failed_checks(records, task.run_id, task.attempt_id))
     if records.led is False:
         found = replace(found, command=RESUME)
@@ -181,7 +183,7 @@ def _retrying(records: Records, task: TaskRow) -> Finding:
 
 def _failed(records: Records, task: TaskRow) -> Finding:
     text = f"{_how(task)} at {instant(task.transitioned_at)} ({_attempt(task, task.attempt)})"
-    found = _finding(task, What.TASK_FAILED, Mood.FAILED, f"{text}{_error(task)}")
+    found = _finding(task, What.TASK_FAILED, FindingStatus.FAILED, f"{text}{_error(task)}")
     return replace(
         found,
         because=failed_checks(records, task.run_id, task.attempt_id),
@@ -222,13 +224,13 @@ def _skipped(records: Records, task: TaskRow) -> Finding:
     when = instant(task.transitioned_at)
     if task.reason is TransitionReason.EXECUTION_SKIPPED:
         text = f"skipped itself at {when}{_error(task)}"
-        found = _finding(task, What.TASK_SKIPPED, Mood.NOTE, text)
+        found = _finding(task, What.TASK_SKIPPED, FindingStatus.NOTE, text)
         return replace(found, next="its code decides again the next time it runs")
     text = f"was skipped at {when} because of its upstream assets"
     causes = causes_of(records, task)
-    failed = any(cause.mood is Mood.FAILED for cause in causes)
-    mood = Mood.FAILED if failed else Mood.NOTE
-    return replace(_finding(task, What.TASK_SKIPPED, mood, text), because=causes)
+    failed = any(cause.status is FindingStatus.FAILED for cause in causes)
+    status = FindingStatus.FAILED if failed else FindingStatus.NOTE
+    return replace(_finding(task, What.TASK_SKIPPED, status, text), because=causes)
 
 
 def _cancelled(records: Records, task: TaskRow) -> Finding:
@@ -237,7 +239,7 @@ def _cancelled(records: Records, task: TaskRow) -> Finding:
     late = task.late_outcome
     told = "" if late is None else f"; it reported {late.value} afterwards, too late to count"
     text = f"was cancelled at {instant(task.transitioned_at)}{why}{told}"
-    found = _finding(task, What.TASK_CANCELLED, Mood.FAILED, text)
+    found = _finding(task, What.TASK_CANCELLED, FindingStatus.FAILED, text)
     after = "it will not run again unless you retry it"
     return replace(found, next=after, command=f"servo run retry {task.run_id}")
 
@@ -260,7 +262,7 @@ def _allowed(run: RunRow) -> timedelta:
 
 def _succeeded(records: Records, task: TaskRow) -> Finding:
     text = f"succeeded at {instant(task.transitioned_at)}, {_attempt(task, task.attempt)}"
-    found = _finding(task, What.TASK_SUCCEEDED, Mood.DONE, text)
+    found = _finding(task, What.TASK_SUCCEEDED, FindingStatus.DONE, text)
     judgements = [judged(records, row) for row in records.outputs_of(task)]
     because = tuple(one for one in judgements if one is not None)
     return replace(found, because=because)

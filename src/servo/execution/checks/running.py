@@ -52,7 +52,7 @@ LoadInput = Callable[[AssetKey, str, Any], Any]
 """Loads an asset as it was at the grant, for a parameter of this name and annotation."""
 
 
-class Around(msgspec.Struct, frozen=True, kw_only=True):
+class CheckEnvironment(msgspec.Struct, frozen=True, kw_only=True):
     """What an execution has at hand. `managed` is whether an IO manager stores what it makes."""
 
     context: AssetExecutionContext
@@ -73,13 +73,13 @@ class ProjectChecks:
 
     def has(self, key: AssetKey) -> bool:
         """Whether there are checks of an asset."""
-        book = self._project.checkbook
+        book = self._project.check_index
         return key in book.hosted or key in book.declared
 
-    def begin(self, work: Assignment, key: AssetKey, around: Around) -> "Checking":
+    def begin(self, work: Assignment, key: AssetKey, environment: CheckEnvironment) -> "Checking":
         """The checks of an execution, even if there are none."""
         return Checking(
-            self._project, work, key, around, GrantedOutputs(self._outputs, self._clock, work)
+            self._project, work, key, environment, GrantedOutputs(self._outputs, self._clock, work)
         )
 
     def resources_of(self, key: AssetKey) -> set[str]:
@@ -138,15 +138,15 @@ class Checking:
         project: Project,
         work: Assignment,
         key: AssetKey,
-        around: Around,
+        environment: CheckEnvironment,
         stored: GrantedOutputs,
     ) -> None:
         self._work = work
         self._key = key
-        self._around = around
+        self._environment = environment
         self._stored = stored
-        self._bound = project.checkbook.hosted.get(key, [])
-        self._declared = project.checkbook.declared.get(key, [])
+        self._bound = project.check_index.hosted.get(key, [])
+        self._declared = project.check_index.declared.get(key, [])
         above = {name: up for up in project.upstream[key] for name in _names(up)}
         self._upstream = {**above, **project.inputs.get(key, {})}
         maker = project.makers.get(key)
@@ -173,14 +173,14 @@ class Checking:
         `told` is what the function said of the checks it makes itself.
         """
         self._value = lambda: made
-        output = None if self._around.managed else store()
+        output = None if self._environment.managed else store()
         wrong = self._reported(told)
         if wrong is not None:
             return wrong
         self._run(bound for bound in self._bound if not bound.definition.options.before)
         verdict = self._verdict()
         if verdict is GateVerdict.BLOCK or (
-            verdict is GateVerdict.QUARANTINE and self._around.managed
+            verdict is GateVerdict.QUARANTINE and self._environment.managed
         ):
             return self._refused()
         output = store() if output is None else output
@@ -197,7 +197,7 @@ class Checking:
 
         def value() -> Any:
             if not held:
-                held.append(self._around.load(self._key, self._key.name, None))
+                held.append(self._environment.load(self._key, self._key.name, None))
             return held[0]
 
         self._value = value
@@ -269,7 +269,7 @@ class Checking:
     def _note(self, found: CheckOutcome) -> None:
         self.found.append(found)
         if not found.passed:
-            log = self._around.context.log
+            log = self._environment.context.log
             levels = {Severity.INFO: log.info, Severity.WARN: log.warning}
             tell = levels.get(found.severity, log.error)
             said = f": {found.message}" if found.message else ""
@@ -313,31 +313,31 @@ class Checking:
             hint = signature.types.get(name)
             arguments[name] = self._of(key, name, hint)
         for name in signature.resources:
-            arguments[name] = getattr(self._around.resources, name)
+            arguments[name] = getattr(self._environment.resources, name)
         config = self._configured(bound)
         if signature.config:
             arguments[signature.config] = config
         if signature.context:
-            context = AssetCheckExecutionContext.within(self._around.context, specs, config)
+            context = AssetCheckExecutionContext.within(self._environment.context, specs, config)
             arguments[signature.context] = context
         return arguments
 
     def _of(self, key: AssetKey, name: str, hint: Any) -> Any:
         own = key == self._key
-        return as_asked(self._value(), hint) if own else self._around.load(key, name, hint)
+        return as_asked(self._value(), hint) if own else self._environment.load(key, name, hint)
 
     def _previous(self) -> Any:
         """What the asset was before this execution; None if it was nothing."""
         known = self._stored.id_of(self._key)
-        return self._around.load(self._key, self._key.name, None) if known else None
+        return self._environment.load(self._key, self._key.name, None) if known else None
 
     def _configured(self, bound: BoundCheck) -> Any:
         name, of = bound.definition.name, bound.definition.spec.asset.to_python_identifier()
-        given = self._around.config.for_op(f"{of}_{name}", name)
+        given = self._environment.config.for_op(f"{of}_{name}", name)
         signature, where = bound.definition.signature, f"check {name}"
         schema = schema_model(bound.definition.options.config_schema, where)
         wanted = signature.config_type if signature.config else schema
-        made = build_config(wanted, given or {}, where=where, environ=self._around.environ)
+        made = build_config(wanted, given or {}, where=where, environ=self._environment.environ)
         return made.model_dump() if wanted is schema and schema is not None else made
 
     def _subject(self, bound: BoundCheck) -> CheckSubject:

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from servo.core.automation.assets import Asset, Check, Dependency, Graph, subject
-from servo.core.automation.spaces import SAME, UNPARTITIONED
-from servo.core.automation.spaces import Mapping as EdgeMapping
+from servo.core.automation.spaces import SAME, UNPARTITIONED, SpaceMapping
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.sdk.automation.spaces import KeySpace, mapping_between
@@ -80,7 +79,7 @@ def all_subjects(project: Project) -> Iterator[ConditionSubject]:
 
 
 def _checks_by_asset(project: Project) -> dict[AssetKey, list[AssetCheckSpec]]:
-    book = project.checkbook
+    book = project.check_index
     found: dict[AssetKey, list[AssetCheckSpec]] = {}
     for held in book.declared.values():
         for spec in held:
@@ -99,7 +98,7 @@ def _checks_by_asset(project: Project) -> dict[AssetKey, list[AssetCheckSpec]]:
 
 def host_of(project: Project, check: AssetCheckKey) -> AssetKey:
     """The asset in whose task a check runs."""
-    for host, held in project.checkbook.hosted.items():
+    for host, held in project.check_index.hosted.items():
         if any(_makes(bound, check) for bound in held):
             return host
     raise Invalid(
@@ -146,7 +145,7 @@ def _dependency(
     )
 
 
-def _together(above: KeySpace | None, below: KeySpace | None, mapping: EdgeMapping) -> bool:
+def _together(above: KeySpace | None, below: KeySpace | None, mapping: SpaceMapping) -> bool:
     """Whether one run can materialize both assets, partition by partition."""
     return mapping is SAME or (above is None and below is None)
 

@@ -20,8 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from servo.core import bitmaps
-from servo.core.automation.spaces import EVERYTHING, ONE, SAME, Universes
-from servo.core.automation.spaces import Mapping as EdgeMapping
+from servo.core.automation.spaces import EVERYTHING, ONE, SAME, SpaceMapping, Universes
 from servo.core.cron import Cron
 from servo.errors import Invalid
 from servo.sdk.partitions.definition import (
@@ -431,7 +430,7 @@ def _bits(space: KeySpace | None, keys: list[str]) -> int:
 
 def mapping_between(
     above: KeySpace | None, below: KeySpace | None, mapping: PartitionMapping | None
-) -> EdgeMapping:
+) -> SpaceMapping:
     """The mapping of two assets as the planner resolves it; None has no partitions."""
     divided = below or above
     edge = edge_between(

@@ -50,7 +50,7 @@ class BoundCheck(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*own, *others)))
 
 
-class Checkbook:
+class CheckIndex:
     """All checks of a project."""
 
     def __init__(

@@ -13,7 +13,7 @@ from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.assets.freshness import stored_policy
 from servo.sdk.assets.retries import stored_policy as stored_retries
 from servo.sdk.assets.specs import IO_MANAGER_KEY, AssetDep, AssetSpec
-from servo.sdk.checks.binding import BoundCheck, Checkbook
+from servo.sdk.checks.binding import BoundCheck, CheckIndex
 from servo.sdk.checks.definition import AssetChecksDefinition
 from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.sdk.partitions.mapping import PartitionMapping
@@ -61,9 +61,9 @@ class Project:
         self.mappings: dict[AssetKey, dict[AssetKey, PartitionMapping]] = {}
         self.upstream = {key: self._upstream(key) for key in self.specs}
         self.order = self._ordered()
-        self.checkbook = Checkbook(self.order, self.inputs, self.upstream, self.makers.values())
+        self.check_index = CheckIndex(self.order, self.inputs, self.upstream, self.makers.values())
         for check in checks:
-            self.checkbook.add(check)
+            self.check_index.add(check)
             self._bring(check, check.options.resource_defs)
         self.schedules: dict[str, ScheduleDefinition] = {}
         self.sensors: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class Project:
     @property
     def checks(self) -> dict[AssetKey, list[BoundCheck]]:
         """The check functions by the asset in whose task they run."""
-        return self.checkbook.hosted
+        return self.check_index.hosted
 
     def _add(self, item: AssetsDefinition | AssetSpec) -> None:
         specs = (item,) if isinstance(item, AssetSpec) else item.specs
@@ -204,7 +204,7 @@ class Project:
 
     def definitions(self) -> tuple[AssetDefinition, ...]:
         """The definitions that a deployment records, in topological order."""
-        checks = self.checkbook.conditions()
+        checks = self.check_index.conditions()
         return tuple(self._definition(key, checks.get(key, {})) for key in self.order)
 
     def _definition(self, key: AssetKey, checks: Mapping[str, str]) -> AssetDefinition:

@@ -97,7 +97,9 @@ class ExecutionQueue:
 
     def shorten(self, held: int, now: float) -> list[Assignment]:
         """Those that had better wait with the leader, where their time does not run."""
-        self.take_back(child for child in self._processes.children if not child.lets_lie(now))
+        self.take_back(
+            child for child in self._processes.children if not child.accepts_backlog(now)
+        )
         if not self._processes.ready or self._processes.busy_since(now - LONG_SECONDS):
             self._places.take_long()
         count = min(self._places.too_many(held), len(self.waiting))

@@ -113,9 +113,9 @@ class WorkerProcess:
     def takes(self, depth: int, now: float) -> bool:
         """Whether it can be given another execution, up to `depth` of them."""
         room = self.ready and len(self.running) < depth and self.stays
-        return room and (not self.running or self.lets_lie(now))
+        return room and (not self.running or self.accepts_backlog(now))
 
-    def lets_lie(self, now: float) -> bool:
+    def accepts_backlog(self, now: float) -> bool:
         """Whether others may lie behind what it runs: not for long, nor more than is soon read."""
         unread = self._sent_bytes - self._read_bytes
         return now - self.since < BEHIND_SECONDS and unread < MOST_UNREAD

@@ -149,7 +149,7 @@ def test_a_process_that_reads_nothing_never_makes_the_pool_wait(one: World) -> N
     (child,) = one.children
     child.socket.setblocking(False)
     sent = 0
-    while child.lets_lie(0):
+    while child.accepts_backlog(0):
         child.give(b"x" * 50, an(f"x{sent}"), 0)
         child.flush()
         assert child.take_back()

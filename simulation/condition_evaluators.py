@@ -10,14 +10,16 @@ from servo.code.evaluator.conditions import ConditionEvaluator, Preview
 from servo.sdk.automation.graph import DEFAULT_SENSOR
 from simulation.faults import PlainStore
 from simulation.kernel import START, Process, Violation
-from simulation.trigger_hosts import Host, SimDesk
+from simulation.trigger_hosts import Host, SimulatedLocation
 from simulation.trigger_project import project_of
 from simulation.world import SimulatedWorld
 
 TAKES_MS = 3_000
 
 
-def check_rooms(world: SimulatedWorld, processes: list[Process], store: PlainStore) -> None:
+def check_condition_evaluators(
+    world: SimulatedWorld, processes: list[Process], store: PlainStore
+) -> None:
     """Hold every evaluation that goes on against one that begins anew."""
     options = world.swarm.triggers
     if options is None or not options.conditions:
@@ -26,11 +28,11 @@ def check_rooms(world: SimulatedWorld, processes: list[Process], store: PlainSto
     anew: dict[str, Preview] = {}
     going_on: dict[str, Preview] = {}
     for process in processes:
-        room = _room(world.hosts.get(process.name)) if process.alive else None
-        if room is not None:
-            loaded = SimDesk(world, process, project_of(world, options), store)
+        evaluator = _evaluator_of(world.hosts.get(process.name)) if process.alive else None
+        if evaluator is not None:
+            loaded = SimulatedLocation(world, process, project_of(world, options), store)
             anew[process.name] = _settled(ConditionEvaluator(loaded, DEFAULT_SENSOR), now)
-            process.spawn(lambda p=process, r=room: _keep(going_on, p.name, r, now))
+            process.spawn(lambda p=process, r=evaluator: _keep(going_on, p.name, r, now))
     world.kernel.run_until(world.kernel.ms + TAKES_MS)
     if going_on.keys() != anew.keys():
         raise Violation("an evaluation of conditions does not come to an end")
@@ -38,22 +40,24 @@ def check_rooms(world: SimulatedWorld, processes: list[Process], store: PlainSto
         _check(found, anew[name])
 
 
-def _room(host: Host | None) -> ConditionEvaluator | None:
-    desks = [] if host is None else [evaluators.loaded for evaluators in host.evaluator_pools]
-    rooms = (loaded.rooms.get(DEFAULT_SENSOR) for loaded in desks)
-    return next((room for room in rooms if room is not None), None)
+def _evaluator_of(host: Host | None) -> ConditionEvaluator | None:
+    locations = [] if host is None else [evaluators.loaded for evaluators in host.evaluator_pools]
+    condition_evaluators = (loaded.condition_evaluators.get(DEFAULT_SENSOR) for loaded in locations)
+    return next((evaluator for evaluator in condition_evaluators if evaluator is not None), None)
 
 
-def _keep(found: dict[str, Preview], name: str, room: ConditionEvaluator, now: datetime) -> None:
-    found[name] = _settled(room, now)
+def _keep(
+    found: dict[str, Preview], name: str, evaluator: ConditionEvaluator, now: datetime
+) -> None:
+    found[name] = _settled(evaluator, now)
 
 
-def _settled(room: ConditionEvaluator, now: datetime) -> Preview:
+def _settled(evaluator: ConditionEvaluator, now: datetime) -> Preview:
     """What an evaluation says when there is no news left."""
-    first = room.preview(now)
+    first = evaluator.preview(now)
     if first.requested:
         raise Violation(f"nothing has happened, and {first.requested} is asked for")
-    return room.preview(now)
+    return evaluator.preview(now)
 
 
 def _check(going_on: Preview, anew: Preview) -> None:

@@ -17,7 +17,7 @@ from servo.leader.protocols import WatchedLeaderForTriggers
 from servo.ports.world import World
 from servo.triggers.backfills import Backfills
 from servo.triggers.conditions import Conditions
-from servo.triggers.host import Means, TriggerKind, Triggers
+from servo.triggers.host import TriggerContext, TriggerKind, Triggers
 from servo.triggers.schedules import Schedules
 from servo.triggers.sensors import SENSORS_AT_ONCE, Sensors
 
@@ -43,22 +43,24 @@ def open_triggers(
             clock=world.clock,
             entropy=world.entropy,
         )
-        means = Means(leader, open_pool(size=SIZE), world.clock, world.entropy, has)
-        kinds: list[TriggerKind] = [Backfills(means, records)]
+        context = TriggerContext(leader, open_pool(size=SIZE), world.clock, world.entropy, has)
+        kinds: list[TriggerKind] = [Backfills(context, records)]
         if not only_backfills:
-            kinds += _evaluated(means, open_pool)
-        triggers.add(name, means, kinds)
+            kinds += _evaluated(context, open_pool)
+        triggers.add(name, context, kinds)
     return triggers
 
 
-def _evaluated(means: Means, open_pool: Callable[..., EvaluatorPool]) -> list[TriggerKind]:
+def _evaluated(
+    context: TriggerContext, open_pool: Callable[..., EvaluatorPool]
+) -> list[TriggerKind]:
     """What user code decides about, each kind with evaluators of its own."""
 
-    def beside(size: int) -> Means:
-        return means.beside(open_pool(size=size))
+    def beside(size: int) -> TriggerContext:
+        return context.beside(open_pool(size=size))
 
     # A function may hang: what only clocks and plans decide about does not wait for it.
-    schedules = Schedules(means, deciding=beside(SIZE))
+    schedules = Schedules(context, deciding=beside(SIZE))
     sensors = Sensors(beside(SENSORS_AT_ONCE))
     # One process, because an evaluation of conditions goes on from the one before.
     return [schedules, sensors, Conditions(beside(1))]
