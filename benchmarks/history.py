@@ -21,7 +21,7 @@ from servo.core.state.states import RunState, RunTransitionReason, TaskState, Tr
 from servo.ports.object_store import ObjectStore
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.files.segment_store import FilePlacement, SegmentStore, build, one_by_one
-from servo.projection.publish.capture import Change
+from servo.projection.publish.capture import TierChange
 from servo.projection.publish.tiering import level_for
 from servo.testing.builders import START, task_key
 
@@ -69,7 +69,7 @@ def _write(store: ObjectStore, table: str, files: Files) -> TableFiles:
             nonce=f"history-{number}",
             written_at=END,
         )
-        change = Change()
+        change = TierChange()
         change.rows.extend(rows)
         staged = segments.stage(place, build(place, change, PATHS))
         segments.put([staged])

@@ -449,18 +449,25 @@ def test_a_relative_import_is_caught_here_and_by_the_linter(copy: Path) -> None:
 # --- names and rooms ------------------------------------------------------------------------------
 
 
-def class_names(root: Path) -> dict[str, list[str]]:
-    """Where each class of the package is defined."""
+ALIAS = re.compile(r"[A-Z]\w*[a-z]\w*")
+
+
+def type_names(root: Path) -> dict[str, list[str]]:
+    """Where each class and each public type alias of the package is defined."""
     found: dict[str, list[str]] = {}
     for path in sorted((root / "src").rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(str(path.relative_to(root)))
+            names = [node.name] if isinstance(node, ast.ClassDef) else []
+            if isinstance(node, ast.Assign):
+                aliases = (ast.unparse(target) for target in node.targets)
+                names = [name for name in aliases if ALIAS.fullmatch(name)]
+            for name in names:
+                found.setdefault(name, []).append(str(path.relative_to(root)))
     return found
 
 
 def ambiguous(root: Path) -> dict[str, list[str]]:
-    return {name: places for name, places in class_names(root).items() if len(places) > 1}
+    return {name: places for name, places in type_names(root).items() if len(places) > 1}
 
 
 def crowded(root: Path) -> list[str]:
@@ -518,12 +525,13 @@ def test_a_command_that_tells_hosts_apart_is_caught(copy: Path, planted: str) ->
     assert hosts_told_apart(copy) == ["src/servo/cli/planted.py"]
 
 
-def test_a_class_name_means_one_thing() -> None:
+def test_the_name_of_a_class_or_an_alias_means_one_thing() -> None:
     assert ambiguous(ROOT) == {}
 
 
-def test_a_class_name_with_two_meanings_is_caught(copy: Path) -> None:
-    plant(copy, "core/planted.py", "class LeaderLease: ...\n")
+@pytest.mark.parametrize("planted", ["class LeaderLease: ...", "LeaderLease = int | str"])
+def test_a_name_with_two_meanings_is_caught(copy: Path, planted: str) -> None:
+    plant(copy, "core/planted.py", f"{planted}\n_Private = int\nCONSTANT = 1\n")
     places = ["src/servo/core/planted.py", "src/servo/leader/lease.py"]
     assert ambiguous(copy) == {"LeaderLease": places}
 

@@ -57,7 +57,7 @@ __all__ = [
     "unique",
 ]
 
-Rule = Callable[[CheckSubject], AssetCheckResult]
+CheckRule = Callable[[CheckSubject], AssetCheckResult]
 
 
 class Options(TypedDict, total=False):
@@ -238,7 +238,7 @@ def sql(
 def _define(
     asset: Any,
     name: str,
-    rule: Rule,
+    rule: CheckRule,
     options: Options,
     looks: CheckOptions | None = None,
 ) -> AssetChecksDefinition:

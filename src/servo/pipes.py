@@ -57,9 +57,9 @@ METADATA_TYPES = frozenset(
     }
 )
 
-Message = dict[str, Any]
-Params = Mapping[str, Any]
-Write = Callable[[Message], None]
+_Message = dict[str, Any]
+_Params = Mapping[str, Any]
+Write = Callable[[_Message], None]
 
 
 class PipesError(Exception):
@@ -91,7 +91,7 @@ encode_env_var = encode_param
 decode_env_var = decode_param
 
 
-def make_message(method: str, params: Params | None) -> Message:
+def make_message(method: str, params: _Params | None) -> _Message:
     """One message, as both ends know it."""
     return {VERSION_FIELD: PROTOCOL_VERSION, "method": method, "params": params}
 
@@ -106,11 +106,11 @@ class PipesParamsLoader(Protocol):
         """Whether there is an orchestrator."""
         ...
 
-    def load_context_params(self) -> Params:
+    def load_context_params(self) -> _Params:
         """Where the context is."""
         ...
 
-    def load_messages_params(self) -> Params:
+    def load_messages_params(self) -> _Params:
         """Where messages go."""
         ...
 
@@ -124,10 +124,10 @@ class PipesMappingParamsLoader:
     def is_dagster_pipes_process(self) -> bool:
         return CONTEXT_VARIABLE in self._mapping
 
-    def load_context_params(self) -> Params:
+    def load_context_params(self) -> _Params:
         return decode_param(self._mapping[CONTEXT_VARIABLE])
 
-    def load_messages_params(self) -> Params:
+    def load_messages_params(self) -> _Params:
         if MESSAGES_VARIABLE not in self._mapping:
             raise PipesError(f"{CONTEXT_VARIABLE} is set and {MESSAGES_VARIABLE} is not")
         return decode_param(self._mapping[MESSAGES_VARIABLE])
@@ -159,7 +159,7 @@ class PipesCliArgsParamsLoader(PipesMappingParamsLoader):
 class PipesContextLoader(Protocol):
     """Loads what the program is told."""
 
-    def load_context(self, params: Params) -> AbstractContextManager[Mapping[str, Any]]:
+    def load_context(self, params: _Params) -> AbstractContextManager[Mapping[str, Any]]:
         """The data of the context, around its use."""
         ...
 
@@ -168,7 +168,7 @@ class PipesDefaultContextLoader:
     """Loads the context from a file, or finds it in the parameters themselves."""
 
     @contextmanager
-    def load_context(self, params: Params) -> Generator[Mapping[str, Any]]:
+    def load_context(self, params: _Params) -> Generator[Mapping[str, Any]]:
         if isinstance(params.get("path"), str):
             yield json.loads(Path(params["path"]).read_text(encoding="utf-8"))
         elif isinstance(params.get("data"), dict):
@@ -180,7 +180,7 @@ class PipesDefaultContextLoader:
 class PipesMessageWriterChannel(Protocol):
     """Carries messages."""
 
-    def write_message(self, message: Message) -> None:
+    def write_message(self, message: _Message) -> None:
         """Send one, now."""
         ...
 
@@ -188,7 +188,7 @@ class PipesMessageWriterChannel(Protocol):
 class PipesMessageWriter(Protocol):
     """Opens the way for messages."""
 
-    def open(self, params: Params) -> AbstractContextManager[PipesMessageWriterChannel]:
+    def open(self, params: _Params) -> AbstractContextManager[PipesMessageWriterChannel]:
         """The channel, around its use."""
         ...
 
@@ -204,7 +204,7 @@ class PipesFileMessageWriterChannel:
         self._path = Path(path)
         self._lock = threading.Lock()
 
-    def write_message(self, message: Message) -> None:
+    def write_message(self, message: _Message) -> None:
         line = f"{json.dumps(message)}\n".encode()
         # One write to a file opened for appending: messages of several processes do not mix.
         with self._lock, self._path.open("ab", buffering=0) as file:
@@ -217,7 +217,7 @@ class PipesStreamMessageWriterChannel:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def write_message(self, message: Message) -> None:
+    def write_message(self, message: _Message) -> None:
         _ = self._stream.write(f"{json.dumps(message)}\n")
         self._stream.flush()
 
@@ -227,9 +227,9 @@ class PipesBufferedStreamMessageWriterChannel:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._held: list[Message] = []
+        self._held: list[_Message] = []
 
-    def write_message(self, message: Message) -> None:
+    def write_message(self, message: _Message) -> None:
         self._held.append(message)
 
     def flush(self) -> None:
@@ -242,7 +242,7 @@ class PipesDefaultMessageWriter:
     """Writes messages to a file, or to standard output or error."""
 
     @contextmanager
-    def open(self, params: Params) -> Generator[PipesMessageWriterChannel]:
+    def open(self, params: _Params) -> Generator[PipesMessageWriterChannel]:
         if isinstance(params.get("path"), str):
             yield PipesFileMessageWriterChannel(params["path"])
         elif "stdio" in params:
@@ -270,7 +270,7 @@ def _stream(name: Any) -> TextIO:
 
 
 class _LogHandler(logging.Handler):
-    def __init__(self, write: Callable[[str, Params], None]) -> None:
+    def __init__(self, write: Callable[[str, _Params], None]) -> None:
         super().__init__()
         self._write = write
 
@@ -341,7 +341,7 @@ class PipesContext:
         """Whether it was closed."""
         return self._closed
 
-    def _write(self, method: str, params: Params) -> None:
+    def _write(self, method: str, params: _Params) -> None:
         if self._closed:
             raise PipesError(f"{method}: the pipe was closed before")
         try:

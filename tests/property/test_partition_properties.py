@@ -13,7 +13,7 @@ from servo.core.cron import Cron
 from servo.projection.files.arrow import pa
 from servo.projection.partitions.newest import newest
 from servo.projection.partitions.places import RowPlaces
-from servo.projection.partitions.table import PartitionTable, Policy, UpstreamTable
+from servo.projection.partitions.table import PartitionTable, StalenessPolicy, UpstreamTable
 from servo.sdk.partitions.definition import (
     MultiPartitionsDefinition,
     PartitionsDefinition,
@@ -373,7 +373,7 @@ def test_what_is_stale_is_what_a_slow_look_finds(
     edge = edge_between(above, definition, mapping, MOMENT)
     made = _drawn(data, edge)
     found = rows.table(space, definition).stale(
-        Policy(code_version="2", fresh_since=EPOCH + timedelta(seconds=2)),
+        StalenessPolicy(code_version="2", fresh_since=EPOCH + timedelta(seconds=2)),
         [UpstreamTable(edge=edge, made=pa.array(made, pa.int64()), made_at=list)],
     )
     by_key = {key: n for n, key in enumerate(rows.keys)}

@@ -10,7 +10,7 @@ from servo.core.freshness import (
     FreshnessState,
     Judgement,
     MaxAge,
-    Policy,
+    StoredPolicy,
     fresh_since,
     judge,
     policy_text,
@@ -104,7 +104,9 @@ def test_what_is_no_policy_is_told(text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("hours", range(0, 72, 5))
-def test_what_was_made_too_early_is_what_is_judged_to_fail(policy: Policy, hours: int) -> None:
+def test_what_was_made_too_early_is_what_is_judged_to_fail(
+    policy: StoredPolicy, hours: int
+) -> None:
     now = datetime(2024, 3, 30, tzinfo=UTC) + timedelta(hours=hours)
     since = fresh_since(policy, now)
     assert since is not None

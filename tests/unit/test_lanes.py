@@ -29,7 +29,7 @@ from servo.ledger.paths import Paths
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs
 from servo.testing.clock import ManualClock
-from servo.workspace.run_requests import Wanted, run_events
+from servo.workspace.run_requests import WantedRun, run_events
 
 SOURCES: list[tuple[SourceRef, str]] = [
     (ManualSource(user_id="ada"), INTERACTIVE),
@@ -65,7 +65,7 @@ def test_whoever_asks_for_a_run_puts_it_in_its_lane() -> None:
 
     def asked(**fields: Any) -> str:
         values: dict[str, Any] = {"plan": plan, "run_key": "k", "tags": {}, **fields}
-        wanted = Wanted(**values)
+        wanted = WantedRun(**values)
         return run_events(store, paths, b"s" * 16, wanted)[0].lane
 
     assert asked() == INTERACTIVE

@@ -16,7 +16,7 @@ from servo.controllers.fairness import Fairness, share
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.fold.dispatch import free_in_pool, free_in_queue, free_slots
 from servo.core.fold.quotas import lane_weight
-from servo.core.state.index import Place, ReadySet, TaskPk
+from servo.core.state.index import ReadySet, TaskPk, WorkerSlot
 from servo.core.state.state import State
 
 MAX_PER_ROUND = 1_000
@@ -118,12 +118,12 @@ def pick(
 
 def _in_order(
     state: State,
-    places: dict[Place, dict[int, ReadySet]],
+    places: dict[WorkerSlot, dict[int, ReadySet]],
     left: dict[str, int | None],
     workers: _Idle | None,
 ) -> Iterator[TaskPk]:
     """The ready tasks of a lane, highest priority first, while their pools have room."""
-    heap: list[tuple[int, int, Place, Iterator[TaskPk]]] = []
+    heap: list[tuple[int, int, WorkerSlot, Iterator[TaskPk]]] = []
     for order, (place, priorities) in enumerate(places.items()):
         location, pool = place
         if workers is not None and not workers.may_take(location):

@@ -65,7 +65,7 @@ class CronDeadline(
     timezone: str = "UTC"
 
 
-Policy = MaxAge | CronDeadline
+StoredPolicy = MaxAge | CronDeadline
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,15 +79,15 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 UNJUDGED = Judgement(state=FreshnessState.UNKNOWN)
 
 
-def policy_text(policy: Policy) -> str:
+def policy_text(policy: StoredPolicy) -> str:
     """The stored form of a policy."""
     return canonical_str(msgspec.to_builtins(policy))
 
 
-def read_policy(text: str) -> Policy:
+def read_policy(text: str) -> StoredPolicy:
     """The policy of a stored form."""
     try:
-        policy: Policy = msgspec.json.decode(text, type=Policy)
+        policy: StoredPolicy = msgspec.json.decode(text, type=StoredPolicy)
     except msgspec.DecodeError as error:
         raise Invalid(
             f"{text[:200]!r} is not a freshness policy: {error}",
@@ -98,7 +98,7 @@ def read_policy(text: str) -> Policy:
     return policy
 
 
-def judge(policy: Policy, made_at: datetime | None, now: datetime) -> Judgement:
+def judge(policy: StoredPolicy, made_at: datetime | None, now: datetime) -> Judgement:
     """The freshness at `now` of an asset that was last materialized at `made_at`."""
     if made_at is None:
         return UNJUDGED
@@ -107,7 +107,7 @@ def judge(policy: Policy, made_at: datetime | None, now: datetime) -> Judgement:
     return _by_deadline(policy, made_at, now)
 
 
-def fresh_since(policy: Policy, now: datetime) -> datetime | None:
+def fresh_since(policy: StoredPolicy, now: datetime) -> datetime | None:
     """The time before which a materialization fails now; None if none does."""
     if isinstance(policy, MaxAge):
         return now - timedelta(milliseconds=policy.fail_ms)

@@ -28,7 +28,7 @@ MOST_AGE_MS = 1000 * 366 * 24 * 3600 * 1000
 """A thousand years: far more than anybody means, and no arithmetic on time fails."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class RetentionRule(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept; with neither, everything is."""
 
     versions: int | None = None
@@ -70,15 +70,15 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     handed_since: datetime | None = None
 
 
-def rule_of(versions: int | None, age_ms: int | None) -> Rule | None:
+def rule_of(versions: int | None, age_ms: int | None) -> RetentionRule | None:
     """The rule that an asset's row holds; None if everything is kept."""
     if versions is None and age_ms is None:
         return None
     age = None if age_ms is None else timedelta(milliseconds=age_ms)
-    return Rule(versions=versions, age=age)
+    return RetentionRule(versions=versions, age=age)
 
 
-def expired(versions: Iterable[Version], rule: Rule, bounds: Bounds) -> list[str]:
+def expired(versions: Iterable[Version], rule: RetentionRule, bounds: Bounds) -> list[str]:
     """The ids of one asset's outputs that are no longer kept, oldest first."""
     groups: dict[str | None, list[Version]] = {}
     for version in versions:
@@ -89,7 +89,7 @@ def expired(versions: Iterable[Version], rule: Rule, bounds: Bounds) -> list[str
     return [version.materialization_id for version in found]
 
 
-def _expired_of(group: Sequence[Version], rule: Rule, bounds: Bounds) -> list[Version]:
+def _expired_of(group: Sequence[Version], rule: RetentionRule, bounds: Bounds) -> list[Version]:
     """What is no longer kept of one partition."""
     if rule.versions is None and rule.age is None:
         return []
@@ -109,7 +109,7 @@ def _expired_of(group: Sequence[Version], rule: Rule, bounds: Bounds) -> list[Ve
     ]
 
 
-def _last_versions_from(group: Sequence[Version], rule: Rule) -> int:
+def _last_versions_from(group: Sequence[Version], rule: RetentionRule) -> int:
     """The place in the ledger from which on the rule keeps versions for their number."""
     places = sorted((version.created_seq for version in group if version.promoted), reverse=True)
     count = 1 if rule.versions is None else max(rule.versions, 1)

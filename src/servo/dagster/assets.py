@@ -12,12 +12,12 @@ from servo.errors import Invalid
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.assets.specs import AssetIn, AssetSpec
 
-Fn = Callable[..., Any]
+_Fn = Callable[..., Any]
 
 NOT_ENFORCED = ("dagster_type", "is_virtual", "can_subset_by_default")
 
 
-def asset(fn: Fn | None = None, /, **options: Any) -> Any:
+def asset(fn: _Fn | None = None, /, **options: Any) -> Any:
     """`servo.asset`, which also accepts Dagster's older options."""
     return _decorated("asset", fn, options)
 
@@ -27,10 +27,10 @@ def multi_asset(**options: Any) -> Any:
     return _decorated("multi_asset", None, options)
 
 
-def _decorated(name: str, fn: Fn | None, options: Mapping[str, Any]) -> Any:
+def _decorated(name: str, fn: _Fn | None, options: Mapping[str, Any]) -> Any:
     decorator: Any = getattr(import_module("servo"), name)
 
-    def define(function: Fn) -> Any:
+    def define(function: _Fn) -> Any:
         given = modern(options, function.__name__)
         kinds = given.pop("kinds", ()) if name == "multi_asset" else ()
         made = decorator(**given)(function)

@@ -28,7 +28,7 @@ from servo.sdk.definitions.project import Project
 from servo.sdk.resources.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.resources.run_config import RunConfig
 
-Load = Callable[[str], Any]
+_Load = Callable[[str], Any]
 
 
 class Hooks:
@@ -40,7 +40,7 @@ class Hooks:
         log: Logger,
         environ: Mapping[str, str],
         *,
-        load: Load,
+        load: _Load,
         instance: Any = None,
     ) -> None:
         self._project = project

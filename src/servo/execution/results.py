@@ -17,7 +17,7 @@ from servo.core.events.tasks import CommittedOutput, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.execution.checks.running import FOUND, Checking
 from servo.execution.outputs.storing import Storing
-from servo.execution.returned import Made, Told
+from servo.execution.returned import MadeAsset, Returned
 from servo.leader.assignments import Assignment, CheckOutcome, ReportedAsset, TaskResult
 from servo.processes.frames import sendable
 from servo.processes.stopping import end_if_forked
@@ -49,16 +49,16 @@ class Making:
         self._context = call.context
         self._resources: Resources = call.context.resources
         self._storing = storing
-        self._made: dict[AssetKey, Made] = {}
+        self._made: dict[AssetKey, MadeAsset] = {}
         self._outputs: dict[AssetKey, tuple[CommittedOutput, ...]] = {}
         self._told: list[AssetCheckResult] = []
         self._pid = os.getpid()
 
-    def fresh(self, key: AssetKey) -> Made | None:
+    def fresh(self, key: AssetKey) -> MadeAsset | None:
         """What this execution made of an asset."""
         return self._made.get(key)
 
-    def end(self, told: Iterable[Told], checks: Mapping[AssetKey, Checking]) -> TaskResult:
+    def end(self, told: Iterable[Returned], checks: Mapping[AssetKey, Checking]) -> TaskResult:
         """Take everything that was told, store it, check it, and say how the execution ended."""
         skipped = self._take(told, checks)
         if skipped is not None or not self._made:
@@ -81,7 +81,7 @@ class Making:
             reported=reports_of(self._context),
         )
 
-    def _take(self, told: Iterable[Told], checks: Mapping[AssetKey, Checking]) -> Skip | None:
+    def _take(self, told: Iterable[Returned], checks: Mapping[AssetKey, Checking]) -> Skip | None:
         """Note what comes, and store what needs no check before it is stored."""
         for item in told:
             end_if_forked(self._pid)
@@ -89,13 +89,13 @@ class Making:
                 return item
             if isinstance(item, AssetCheckResult):
                 self._told.append(item)
-            elif isinstance(item, Made):
+            elif isinstance(item, MadeAsset):
                 waits = item.key in checks and self._storing.io_key(item.key) != ""
                 name = self._name(len(self._made))
                 if not waits:
                     _ = self._store(item, name)
                 needed = bool(checks)
-                self._made[item.key] = item if needed else Made(key=item.key)
+                self._made[item.key] = item if needed else MadeAsset(key=item.key)
             else:
                 self._context.log_event(item)
         return None
@@ -116,7 +116,7 @@ class Making:
     def _name(self, number: int) -> str:
         return f"{self._work.exec_id}-{number}" if number else self._work.exec_id
 
-    def _store(self, made: Made, name: str) -> CommittedOutput:
+    def _store(self, made: MadeAsset, name: str) -> CommittedOutput:
         """Store what was made, once; the output, or that of the first partition."""
         found = self._outputs.get(made.key)
         if found is None:

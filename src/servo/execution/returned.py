@@ -29,7 +29,7 @@ from servo.sdk.assets.results import (
 from servo.sdk.checks.definition import AssetCheckResult
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class MadeAsset(msgspec.Struct, frozen=True, kw_only=True):
     """One asset that was made, with its value if it has one."""
 
     key: AssetKey
@@ -38,12 +38,14 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     version: DataVersion | None = None
 
 
-Told = Made | AssetCheckResult | AssetMaterialization | Skip
+Returned = MadeAsset | AssetCheckResult | AssetMaterialization | Skip
 
 _RESULTS = (MaterializeResult, Output, AssetCheckResult, AssetMaterialization, Skip)
 
 
-def told_by(maker: AssetsDefinition, chosen: Sequence[AssetKey], returned: Any) -> Iterator[Told]:
+def told_by(
+    maker: AssetsDefinition, chosen: Sequence[AssetKey], returned: Any
+) -> Iterator[Returned]:
     """Everything a function told about the assets that were chosen."""
     if len(maker.specs) == 1 and not _is_several(returned):
         yield from _read(maker, chosen, returned, set())
@@ -57,7 +59,7 @@ def told_by(maker: AssetsDefinition, chosen: Sequence[AssetKey], returned: Any) 
         checked = checked or isinstance(item, AssetCheckResult)
         yield from _read(maker, chosen, item, made)
     if checked and not made and len(maker.specs) == 1:
-        yield Made(key=chosen[0])  # what was checked was made
+        yield MadeAsset(key=chosen[0])  # what was checked was made
     else:
         yield from _owed(maker, chosen, made, silent=returned is None)
 
@@ -108,7 +110,7 @@ def _by_position(
 
 def _read(
     maker: AssetsDefinition, chosen: Sequence[AssetKey], item: Any, made: set[AssetKey]
-) -> Iterator[Told]:
+) -> Iterator[Returned]:
     """One thing that was returned or yielded."""
     if isinstance(item, Output):
         output = cast("Output[Any]", item)
@@ -123,7 +125,7 @@ def _read(
         yield item
         return
     elif len(maker.specs) == 1 and not made:
-        found = Made(key=chosen[0], value=item)
+        found = MadeAsset(key=chosen[0], value=item)
     else:
         raise Failure(
             f"{maker.name} yielded a {type(item).__name__}: yield Output or MaterializeResult",
@@ -154,9 +156,9 @@ def _check_type(maker: AssetsDefinition, value: Any) -> None:
         )
 
 
-def _made(key: AssetKey, told: "Output[Any] | MaterializeResult[Any]") -> Made:
+def _made(key: AssetKey, told: "Output[Any] | MaterializeResult[Any]") -> MadeAsset:
     metadata = dict(told.metadata or {})
-    return Made(key=key, value=told.value, metadata=metadata, version=told.data_version)
+    return MadeAsset(key=key, value=told.value, metadata=metadata, version=told.data_version)
 
 
 def _named(maker: AssetsDefinition, output: "Output[Any]") -> AssetKey:
@@ -189,7 +191,7 @@ def _keyed(maker: AssetsDefinition, result: "MaterializeResult[Any]") -> AssetKe
 
 def _owed(
     maker: AssetsDefinition, chosen: Sequence[AssetKey], made: set[AssetKey], *, silent: bool
-) -> Iterator[Made]:
+) -> Iterator[MadeAsset]:
     """What a function that said nothing has made; an error if it owes something."""
     specs = {spec.key: spec for spec in maker.specs}
     optional = not maker.behaviour.output_required
@@ -197,7 +199,7 @@ def _owed(
     owed = [key for key in missing if not specs[key].skippable and not optional]
     if silent and not made and not maker.behaviour.returns_values:
         for key in missing:
-            yield Made(key=key)
+            yield MadeAsset(key=key)
     elif owed:
         names = ", ".join(str(key) for key in owed)
         raise Failure(f"{maker.name} returned nothing for {names}", allow_retries=False)

@@ -9,7 +9,7 @@ from typing import Any
 from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
 from servo.errors import Invalid, NotFound
 from servo.execution.outputs.store import OutputStore
-from servo.projection.partitions.stored import Name, StoredPartitions, is_partitioned
+from servo.projection.partitions.stored import PartitionName, StoredPartitions, is_partitioned
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.projection.read.replay import AsOf
@@ -22,7 +22,7 @@ from servo.workspace.usual_address import usual_address
 def load_asset(
     key: Any,
     *,
-    partition: Name | None = None,
+    partition: PartitionName | None = None,
     as_of: AsOf | None = None,
     store: str | None = None,
     tenant: str | None = None,
@@ -75,11 +75,11 @@ class _Asked:
             else StoredPartitions(snapshot, self._row, now)
         )
 
-    def whole(self, partition: Name | None) -> bool:
+    def whole(self, partition: PartitionName | None) -> bool:
         """Whether all partitions are meant."""
         return self._partitions is not None and partition is None
 
-    def made(self, partition: Name | None) -> dict[str, MaterializationRow]:
+    def made(self, partition: PartitionName | None) -> dict[str, MaterializationRow]:
         """The outputs that are meant, by the names of their partitions; of one only, by none."""
         if self._partitions is None:
             if partition is not None and self._row is not None:

@@ -6,7 +6,7 @@ is imported here, at the moment when something of it is needed.
 
 from collections.abc import Mapping, Sequence
 
-from servo.code.evaluator.messages import Answer, Question
+from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion
 from servo.code.examine import Examined
 from servo.code.finding import is_here
 from servo.code.loader import load_location
@@ -96,7 +96,7 @@ class _EvaluatorWhenAsked:
         self._address = address
         self._workspace = workspace
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer of the code in this process."""
         setting = Setting(location=self._code.location, address=self._address)
         store, salt = self._workspace.store, run_id_salt(self._workspace)
@@ -111,7 +111,7 @@ class _LeaderFirst:
         self._leader = leader
         self._here = here
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer of the leader, or else of this process."""
         try:
             return self._leader.ask(question, seconds)

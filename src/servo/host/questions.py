@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from servo.code.evaluator.messages import Answer, Question, answers, questions
+from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion, answers, questions
 from servo.errors import Conflict, NotFound
 from servo.leader.lease import LeaderAdvert
 from servo.operations.interface.evaluating import Evaluates
@@ -63,7 +63,7 @@ class CodeQuestions:
         self.load_edits(asked.location)
         if not asked.question:
             return b""
-        question: Question = questions.decode(asked.question)
+        question: EvaluatorQuestion = questions.decode(asked.question)
         seconds = min(asked.timeout_ms / 1000, LONGEST)
         return msgspec.msgpack.encode(found.evaluates.ask(question, seconds))
 
@@ -79,7 +79,7 @@ class EvaluatorOfLeader:
         self._location = location
         self._place = place
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer to a question; `Unavailable` if the leader ends or does not answer."""
         return answers.decode(self._asked(msgspec.msgpack.encode(question), seconds))
 

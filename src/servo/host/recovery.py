@@ -17,7 +17,7 @@ from servo.errors import ServoError, Unavailable
 from servo.leader.requests import Reply
 from servo.workers.endings import interrupted
 
-Send = Callable[[Batch, Reply], None]
+_Submit = Callable[[Batch, Reply], None]
 
 
 class Recovery:
@@ -27,7 +27,7 @@ class Recovery:
     a queue belong to no leader: they report to the current one.
     """
 
-    def __init__(self, send: Send, actor: str, is_here: Callable[[str], bool]) -> None:
+    def __init__(self, send: _Submit, actor: str, is_here: Callable[[str], bool]) -> None:
         self._send = send
         self._actor = actor
         self._is_here = is_here

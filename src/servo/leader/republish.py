@@ -22,13 +22,13 @@ from servo.ledger.paths import Paths
 from servo.ports.world import World
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.publish.publisher import Publisher
-from servo.projection.read.replay import Progress
+from servo.projection.read.replay import ReplayProgress
 from servo.projection.upkeep.rebuild import readable, rebuild
 
 EVERYTHING = 2**62
 
 
-def republish(world: World, paths: Paths, *, progress: Progress) -> Manifest:
+def republish(world: World, paths: Paths, *, progress: ReplayProgress) -> Manifest:
     """Take over, fold the whole ledger, publish it; the manifest that names it."""
     background = ThreadBackground(lambda: None)
     ports = Ports(
@@ -62,7 +62,9 @@ def step_over_damage(ports: Ports, paths: Paths) -> None:
         _ = manifests.create(encode(replace(claim, v=damaged + 1, epoch=epoch))[1])
 
 
-def _publish(ports: Ports, paths: Paths, leadership: Leadership, progress: Progress) -> Manifest:
+def _publish(
+    ports: Ports, paths: Paths, leadership: Leadership, progress: ReplayProgress
+) -> Manifest:
     state = rebuild(ports.store, paths, from_genesis=True, progress=progress).state
     if state.seq != leadership.state.seq:
         raise Fenced(

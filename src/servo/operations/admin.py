@@ -42,7 +42,7 @@ __all__ = [
     "verify_workspace",
 ]
 
-Progress = Callable[[str, int, int], None]
+AdminProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
 REBUILD = "admin rebuild"
@@ -98,7 +98,9 @@ def inspect_workspace(workspace: Workspace) -> Inspection:
 
 
 @operation
-def verify_workspace(workspace: Workspace, *, progress: Progress = nobody_watches) -> VerifyReport:
+def verify_workspace(
+    workspace: Workspace, *, progress: AdminProgress = nobody_watches
+) -> VerifyReport:
     """Check every byte that is stored, and the projection against the ledger. Changes nothing."""
     report = verify(workspace.store, workspace.paths, progress=progress)
     if not report.manifests and not report.entries:
@@ -107,7 +109,9 @@ def verify_workspace(workspace: Workspace, *, progress: Progress = nobody_watche
 
 
 @operation
-def compare_projection(workspace: Workspace, *, progress: Progress = nobody_watches) -> Comparison:
+def compare_projection(
+    workspace: Workspace, *, progress: AdminProgress = nobody_watches
+) -> Comparison:
     """Which rows differ between the published projection and the ledger. Changes nothing."""
     found = compare(
         workspace.store,
@@ -127,7 +131,7 @@ def rebuild_projection(
     workspace: Workspace,
     *,
     agree: Callable[[Comparison], bool] = anyway,
-    progress: Progress = nobody_watches,
+    progress: AdminProgress = nobody_watches,
 ) -> Rebuilt:
     """Rebuild the projection from the whole ledger and publish it; `Conflict` while a leader runs.
 
@@ -149,7 +153,7 @@ def rebuild_projection(
     return Rebuilt(comparison=comparison, v=made.v, applied_seq=made.applied_seq)
 
 
-def _republish(workspace: Workspace, expected: int, progress: Progress) -> Manifest:
+def _republish(workspace: Workspace, expected: int, progress: AdminProgress) -> Manifest:
     with _leading(workspace, REBUILD) as led:
 
         def step(seq: int) -> None:

@@ -19,7 +19,7 @@ from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import AsOf
 from servo.workspace.workspace import Workspace
 
-Question = Callable[[Snapshot, Records], list[Finding]]
+_Explain = Callable[[Snapshot, Records], list[Finding]]
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +109,7 @@ def _about_run(snapshot: Snapshot, records: Records, run_id: str) -> list[Findin
 
 
 def _answer(
-    workspace: Workspace, question: Question, as_of: AsOf | None, *, whole: bool
+    workspace: Workspace, question: _Explain, as_of: AsOf | None, *, whole: bool
 ) -> Explanation:
     # Whether somebody leads says what happens next, which is no question about the past.
     led = None if as_of is not None else workspace.leader() is not None

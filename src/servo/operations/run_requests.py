@@ -28,7 +28,7 @@ from servo.projection.read.reader import Snapshot
 from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.workspace.receipt import Receipt
 from servo.workspace.run_requests import (
-    Wanted,
+    WantedRun,
     by_person,
     request_fingerprint,
     run_events,
@@ -236,10 +236,10 @@ def previewed(prepared: PreparedRun) -> RunPreview:
     )
 
 
-def _wanted(prepared: PreparedRun, token: str) -> Wanted:
+def _wanted(prepared: PreparedRun, token: str) -> WantedRun:
     tags = with_config(prepared.labels, prepared.config)
     kind = "materialize" if prepared.again is None else f"retry:{prepared.again.run_id}"
-    wanted = Wanted(
+    wanted = WantedRun(
         plan=prepared.plan,
         run_key=f"{kind}:{token}",
         tags=tags,

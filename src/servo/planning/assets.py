@@ -19,7 +19,7 @@ from servo.core.plan import MAX_TASKS, MAX_TOGETHER, Plan, TaskSpec, normalize
 from servo.core.tags import ISOLATION
 from servo.errors import Invalid
 from servo.planning.checks import Chosen, check_spec, checks_alone, group_tags
-from servo.planning.partition_choice import Named, Relations, Wanted, choose_partitions
+from servo.planning.partition_choice import Named, Relations, WantedPartitions, choose_partitions
 from servo.planning.planned_tasks import Inputs, Planned, Unit
 from servo.sdk.assets.assets_definition import AssetsDefinition, Behaviour
 from servo.sdk.definitions.project import Project
@@ -67,7 +67,7 @@ def plan_partitions(
     `only_checked` are not materialized: their latest outputs are checked.
     """
     relations = Relations(project, Moment(now, dynamic_partitions))
-    numbers: Wanted = {
+    numbers: WantedPartitions = {
         key: [*map(relations.space(key).number, names)] for key, names in wanted.items()
     }
     return _plan(relations, project, numbers, checks, only_checked)
@@ -76,7 +76,7 @@ def plan_partitions(
 def _plan(
     relations: Relations,
     project: Project,
-    wanted: Wanted,
+    wanted: WantedPartitions,
     checks: Chosen,
     alone: Sequence[AssetKey],
 ) -> Plan:
@@ -106,7 +106,7 @@ def _size(behaviour: Behaviour, count: int) -> int:
     return min(max(count, 1) if most is None else most, MAX_TOGETHER)
 
 
-def _same(wanted: Wanted, group: Sequence[AssetKey]) -> Sequence[int]:
+def _same(wanted: WantedPartitions, group: Sequence[AssetKey]) -> Sequence[int]:
     """The partitions of assets that are materialized together."""
     numbers = {key: tuple(wanted[key]) for key in group}
     if len(set(numbers.values())) > 1:

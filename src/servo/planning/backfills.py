@@ -23,7 +23,7 @@ from servo.sdk.partitions.space import PartitionSpace
 
 DEFAULT_CHUNK_SIZE = 10
 
-Place = tuple[AssetKey, str]
+_Place = tuple[AssetKey, str]
 
 
 class Backfilled:
@@ -134,7 +134,7 @@ class OfOne:
 
     def assignment(self, chunks: Sequence[Sequence[str]]) -> dict[int, dict[AssetKey, list[str]]]:
         """The partitions of the other assets, by the chunk that materializes them."""
-        places: dict[Place, int] = {}
+        places: dict[_Place, int] = {}
         for index, keys in enumerate(chunks):
             own = bitmaps.bitmap(n for key in keys if (n := self.space.ordinal(key)) is not None)
             for key, bits in self._related(own).items():
@@ -172,7 +172,7 @@ class OfOne:
                 remedy=f"start a separate backfill of {lost[0]}",
             )
 
-    def _place(self, places: dict[Place, int], key: AssetKey, bits: int, index: int) -> None:
+    def _place(self, places: dict[_Place, int], key: AssetKey, bits: int, index: int) -> None:
         for name in self._relations.space(key).keys_of(bits):
             if key in self._below:
                 places[key, name] = index

@@ -26,7 +26,7 @@ from servo.sdk.partitions.space import PartitionSpace
 Named = str | PartitionKeyRange
 """A partition key, or a range of them, as users write them."""
 
-Wanted = dict[AssetKey, Sequence[int]]
+WantedPartitions = dict[AssetKey, Sequence[int]]
 """The partitions to materialize of each asset, by number; 0 for an unpartitioned asset."""
 
 
@@ -71,7 +71,7 @@ class Relations:
 
 def choose_partitions(
     relations: Relations, project: Project, assets: Sequence[AssetKey], keys: Iterable[Named]
-) -> Wanted:
+) -> WantedPartitions:
     """The partitions to materialize of these assets, which are in topological order."""
     given = list(dict.fromkeys(keys))
     divided = [key for key in assets if relations.definition(key) is not None]

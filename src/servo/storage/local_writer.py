@@ -14,7 +14,7 @@ from servo.storage.local_errors import Disk
 from servo.storage.local_files import Temporary, discard, write_temporary
 from servo.storage.local_folders import Folder, Folders, remove_empty, status_of
 
-Place = Callable[[Temporary, Folder, str], None]
+_Install = Callable[[Temporary, Folder, str], None]
 
 _TRIES = 16
 
@@ -36,7 +36,7 @@ class Writer:
         self._folders = folders
         self._disk = disk
 
-    def write(self, path: str, data: bytes, place: Place) -> os.stat_result:
+    def write(self, path: str, data: bytes, place: _Install) -> os.stat_result:
         """Make a durable file of `data` at `path`; `Conflict` if `place` finds it taken."""
         temporary = self._temporary(path, data)
         try:
@@ -55,7 +55,7 @@ class Writer:
                 self._folders.forget()
                 return write_temporary(self._folders, data)
 
-    def _placed(self, path: str, temporary: Temporary, place: Place) -> Folder:
+    def _placed(self, path: str, temporary: Temporary, place: _Install) -> Folder:
         """Put a finished file where readers look; the folder it is in then."""
         parent, _, name = path.rpartition("/")
         for _ in range(_TRIES):

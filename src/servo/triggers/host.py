@@ -37,7 +37,7 @@ COMMIT_SECONDS = 30
 MOST_SAID = 4_000
 """Characters of what user code says that are recorded."""
 
-Say = Callable[[str], None]
+SayLine = Callable[[str], None]
 T = TypeVar("T")
 
 
@@ -109,7 +109,7 @@ class Means:
         self._beside: list[Means] = []
         self._closed = False
         self.on_change: Callable[[], None] = lambda: None
-        self.say: Say = lambda _: None
+        self.say: SayLine = lambda _: None
 
     def beside(self, evaluators: EvaluatorPool) -> "Means":
         """The same with threads and evaluators of its own, which end and are renewed with these."""
@@ -226,7 +226,7 @@ class Triggers:
         """Who evaluates the plans of a location."""
         return self._means[location].evaluators
 
-    def tell(self, say: Say) -> None:
+    def tell(self, say: SayLine) -> None:
         """Have somebody told what cannot be done at the moment, and is tried again."""
         for means in self._means.values():
             means.say = say

@@ -31,7 +31,7 @@ PLAIN_AT_ONCE = 100
 _LOST = ("schedule_paused", "tick_passed", "tick_not_due", "unknown_schedule")
 """How refusals begin that need no record: of the tick itself, not of a run of it."""
 
-Seen = tuple[ScheduleDefinitionRow, ScheduleStateRow]
+_Due = tuple[ScheduleDefinitionRow, ScheduleStateRow]
 
 
 class DueTick(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class Schedules:
 
     def look(self, state: State, now: datetime) -> bool:
         """Begin the ticks that are due."""
-        plain: list[Seen] = []
+        plain: list[_Due] = []
         begun = False
         for seen in self._due(state, now):
             definition, _ = seen
@@ -83,7 +83,7 @@ class Schedules:
     def again(self) -> None:
         """A schedule looks at the clock alone."""
 
-    def _due(self, state: State, now: datetime) -> list[Seen]:
+    def _due(self, state: State, now: datetime) -> list[_Due]:
         for name, error in self._timetable.look(state):
             self._means.say(f"schedule {name}: {error}")
         rows, states = state.schedules.rows, state.schedule_state.rows
@@ -91,7 +91,7 @@ class Schedules:
 
     # --- on a thread that may wait ------------------------------------------------------------
 
-    def _tick(self, schedules: Sequence[Seen], now: datetime) -> None:
+    def _tick(self, schedules: Sequence[_Due], now: datetime) -> None:
         """The ticks of schedules that no user code decides about."""
         left = [self._pass_over(seen, now) for seen in schedules]
         while turn := [ticks[0] for ticks in left if ticks]:
@@ -110,7 +110,7 @@ class Schedules:
             moved |= self._commit([(tick, self._ask(self._means, tick.question))])
         return moved
 
-    def _decide(self, seen: Seen, now: datetime) -> None:
+    def _decide(self, seen: _Due, now: datetime) -> None:
         """The ticks of a schedule that user code decides about, one after the other."""
         for tick in self._pass_over(seen, now):
             if self._commit([(tick, self._ask(self._deciding, tick.question))]):
@@ -123,7 +123,7 @@ class Schedules:
             _check_asked([answer])
         return answer
 
-    def _pass_over(self, seen: Seen, now: datetime) -> list[DueTick]:
+    def _pass_over(self, seen: _Due, now: datetime) -> list[DueTick]:
         """Record what was missed; the ticks that are to be made, none if somebody was first."""
         definition, row = seen
         found = due(definition, row, now)

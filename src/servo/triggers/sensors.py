@@ -73,7 +73,7 @@ _LOST = ("stale_state_version", "state_version_", "poll_passed", "sensor_paused"
 """How refusals begin that need no record: somebody else was first, or nobody wants to know."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class DueSensor(msgspec.Struct, frozen=True, kw_only=True):
     """A sensor as it stood when it was found to be due."""
 
     definition: SensorDefinitionRow
@@ -96,7 +96,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         """How long its evaluation may take."""
         return self.definition.timeout_ms / 1000
 
-    def renewed(self, state: State) -> "Seen":
+    def renewed(self, state: State) -> "DueSensor":
         """The sensor as it stands now."""
         row = state.sensor_state.rows[self.name]
         return msgspec.structs.replace(self, row=row, seq=state.seq)
@@ -138,8 +138,8 @@ class Sensors:
         """Let sensors of assets and of runs that have looked do so without their interval."""
         self._again = frozenset(self._looked)
 
-    def _due(self, state: State, now: datetime) -> list[Seen]:
-        found: list[Seen] = []
+    def _due(self, state: State, now: datetime) -> list[DueSensor]:
+        found: list[DueSensor] = []
         later: list[datetime] = []
         for row in list(state.sensor_state.rows.values()):
             definition = state.sensors.rows[row.sensor_id]
@@ -149,7 +149,7 @@ class Sensors:
                 continue
             at = self._at(state, definition, row)
             if at is not None and at <= now:
-                found.append(Seen(definition=definition, row=row, seq=state.seq, now=now))
+                found.append(DueSensor(definition=definition, row=row, seq=state.seq, now=now))
             elif at is not None:
                 later.append(at)
         self._again = frozenset()
@@ -180,12 +180,12 @@ class Sensors:
 
     # --- polls, on a thread that may wait -----------------------------------------------------
 
-    def _poll(self, seen: Seen) -> None:
+    def _poll(self, seen: DueSensor) -> None:
         alone = bool(seen.row.consecutive_failures)
         while self._look(seen, alone=alone):
             seen = self._means.read(seen.renewed)
 
-    def _look(self, seen: Seen, *, alone: bool) -> bool:
+    def _look(self, seen: DueSensor, *, alone: bool) -> bool:
         """Evaluate a sensor once, and record it; whether it has more to say."""
         row = seen.row
         epoch = epoch_of(seen)
@@ -211,7 +211,7 @@ class Sensors:
             _ = self._means.commit("look-refused", failed, origin)
         return answer.more and sent.applied
 
-    def _ask(self, seen: Seen, question: EvaluateSensor) -> Evaluated:
+    def _ask(self, seen: DueSensor, question: EvaluateSensor) -> Evaluated:
         row = seen.row
         if row.cursor is None and seen.definition.labels.get(KIND_LABEL) == _RUNS:
             # Where it begins is decided before any of its code can fail: from here on it is told of
@@ -221,7 +221,7 @@ class Sensors:
 
     # --- messages, on a thread that may wait --------------------------------------------------
 
-    def _answer(self, seen: Seen) -> None:
+    def _answer(self, seen: DueSensor) -> None:
         """Evaluate the messages that are due, oldest first."""
         rows = self._means.read(seen.messages)
         due = due_messages(rows, seen.now)
@@ -232,7 +232,7 @@ class Sensors:
         while due and self._means.read(seen.still_open):
             due = due[self._answer_some(seen, due[:MESSAGES_AT_ONCE]) :]
 
-    def _answer_some(self, seen: Seen, rows: Sequence[SensorMessageRow]) -> int:
+    def _answer_some(self, seen: DueSensor, rows: Sequence[SensorMessageRow]) -> int:
         """Evaluate the first of these messages, and record it; how many."""
         asked = EvaluateMessages(
             sensor_id=seen.name, messages=tuple(message_of(row) for row in rows)
@@ -249,7 +249,7 @@ class Sensors:
 
     def _record(
         self,
-        seen: Seen,
+        seen: DueSensor,
         rows: Sequence[SensorMessageRow],
         answers: Sequence[Evaluated],
     ) -> None:
@@ -262,7 +262,7 @@ class Sensors:
             if refused := batch.refusal(_LOST):
                 self._refused(seen, row, refused)
 
-    def _refused(self, seen: Seen, row: SensorMessageRow, why: str) -> None:
+    def _refused(self, seen: DueSensor, row: SensorMessageRow, why: str) -> None:
         """Record why what a message asks for cannot be.
 
         A quota never makes a message be given up: the last attempt at it waits until there is room.
@@ -277,17 +277,17 @@ class Sensors:
 # --- what is asked, and what is recorded ----------------------------------------------------------
 
 
-def _origin(seen: Seen, row: SensorMessageRow) -> Origin:
+def _origin(seen: DueSensor, row: SensorMessageRow) -> Origin:
     """An evaluation of a message, which is what led to it."""
     return origin_of(seen.actor, row)
 
 
-def epoch_of(seen: Seen) -> int:
+def epoch_of(seen: DueSensor) -> int:
     """The number of a poll: its time, and more than that of the one before."""
     return max((seen.now - _EPOCH) // _MILLISECOND, (seen.row.last_poll_epoch or 0) + 1)
 
 
-def look_of(seen: Seen, eval_id: str, *, alone: bool = False) -> EvaluateSensor:
+def look_of(seen: DueSensor, eval_id: str, *, alone: bool = False) -> EvaluateSensor:
     """What an evaluator is asked."""
     row = seen.row
     return EvaluateSensor(
@@ -322,7 +322,7 @@ def status_of(answer: Evaluated) -> SensorEvalStatus:
     return SensorEvalStatus.SKIPPED if answer.skipped else SensorEvalStatus.NO_NEW_DATA
 
 
-def answered(seen: Seen, row: SensorMessageRow, answer: Evaluated) -> list[Event]:
+def answered(seen: DueSensor, row: SensorMessageRow, answer: Evaluated) -> list[Event]:
     """The batch of an evaluation of a message."""
     if answer.error and row.attempts + 1 >= MAX_MESSAGE_ATTEMPTS:
         told = f"{answer.error}; given up after {MAX_MESSAGE_ATTEMPTS} attempts"
@@ -331,7 +331,7 @@ def answered(seen: Seen, row: SensorMessageRow, answer: Evaluated) -> list[Event
 
 
 def evaluated(
-    seen: Seen, eval_id: str, trigger: PollTrigger | PushTrigger, answer: Evaluated
+    seen: DueSensor, eval_id: str, trigger: PollTrigger | PushTrigger, answer: Evaluated
 ) -> list[Event]:
     """The batch of an evaluation: how it went, then what it changes and the runs it asks for."""
     pushed = isinstance(trigger, PushTrigger)

@@ -8,11 +8,11 @@ from servo.core.events.envelope import Batch, Event
 from servo.core.state.rows.automation import BackfillRow, SensorMessageRow
 from servo.core.state.rows.execution import RunRow
 
-Cause = RunRow | BackfillRow | SensorMessageRow
+CausingRow = RunRow | BackfillRow | SensorMessageRow
 """Rows that say where they were asked for, and so can be named as the cause of something else."""
 
 
-def origin_of(actor: str, cause: Cause | None = None) -> Origin:
+def origin_of(actor: str, cause: CausingRow | None = None) -> Origin:
     """The origin of a change by an actor, caused by what a row records."""
     if cause is None:
         return Origin(actor=actor)

@@ -24,16 +24,16 @@ SERVO_TOML = "servo.toml"
 PYPROJECT = "pyproject.toml"
 TABLE = "tool.servo"
 
-Name = Annotated[str, msgspec.Meta(min_length=1)]
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class LocationEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A code location as written: a file or a module, with an optional name."""
 
-    name: Name | None = None
-    file: Name | None = None
-    module: Name | None = None
-    folder: Name = "."
+    name: _Name | None = None
+    file: _Name | None = None
+    module: _Name | None = None
+    folder: _Name = "."
     as_dagster: bool = False
 
 
@@ -45,8 +45,8 @@ class RetryDefaults(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff | None = None
     jitter: Jitter | None = None
     max_delay: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    retry_on: list[Name] = []
-    no_retry_on: list[Name] = []
+    retry_on: list[_Name] = []
+    no_retry_on: list[_Name] = []
 
 
 class AssetDefaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +58,9 @@ class AssetDefaults(msgspec.Struct, frozen=True, kw_only=True):
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a project file may contain."""
 
-    store: Name | None = None
-    tenant: Name | None = None
-    workspace: Name | None = None
+    store: _Name | None = None
+    tenant: _Name | None = None
+    workspace: _Name | None = None
     workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
     tags: dict[str, str] = {}
     defaults: AssetDefaults = AssetDefaults()

@@ -46,7 +46,7 @@ def _with_priority(plan: Plan, priority: int) -> Plan:
     return Plan(tasks=tuple(more))
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A requested run; `again` is the run that it repeats.
 
     Without a fingerprint, the plan identifies the request. `text` is the request as the user wrote
@@ -82,14 +82,14 @@ def assets_of(plan: Plan) -> tuple[str, ...]:
     return found if len(found) <= MOST_ASSETS and size <= MOST_ASSET_BYTES else ()
 
 
-def _by_hand(request: Wanted) -> ManualSource | RerunSource:
+def _by_hand(request: WantedRun) -> ManualSource | RerunSource:
     if request.again is None:
         return ManualSource(user_id=request.user, request_id=request.request_id)
     return RerunSource(run_id=request.again, user_id=request.user)
 
 
 def run_events(
-    store: ObjectStore, paths: Paths, salt: bytes, request: Wanted
+    store: ObjectStore, paths: Paths, salt: bytes, request: WantedRun
 ) -> tuple[RunRequested, PlanCreated]:
     """The events that request a run; a large plan is stored first."""
     tenant, workspace = TenantId(paths.tenant), WorkspaceId(paths.workspace)
@@ -126,7 +126,7 @@ def _created(store: ObjectStore, paths: Paths, empty: PlanCreated, plan: Plan) -
     return replace(empty, segments=tuple(segments))
 
 
-def by_person(wanted: Wanted, user: str, again: RunRow | None) -> Wanted:
+def by_person(wanted: WantedRun, user: str, again: RunRow | None) -> WantedRun:
     """A run that a user requests, described as a retry if it repeats another."""
     if again is None:
         return replace(wanted, user=user)

@@ -27,7 +27,7 @@ from servo.ports.entropy import Entropy
 from servo.ports.object_store import ObjectStore
 from servo.ports.world import World
 from servo.projection.read.reader import Reader, Snapshot
-from servo.projection.read.replay import AsOf, Progress, ignore
+from servo.projection.read.replay import AsOf, ReplayProgress, ignore
 from servo.projection.read.time_travel import snapshot_at
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel, Channel
@@ -35,7 +35,7 @@ from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.identity import this_process
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import Led, try_to_lead, who_leads
-from servo.workspace.origins import Cause, batch_from, origin_of
+from servo.workspace.origins import CausingRow, batch_from, origin_of
 from servo.workspace.receipt import Receipt
 
 CREATED_WITHIN = 30.0
@@ -44,12 +44,12 @@ LOOK_EVERY = 0.05
 T = TypeVar("T")
 
 
-Replaying = Callable[[AsOf], AbstractContextManager[Progress]]
+Replaying = Callable[[AsOf], AbstractContextManager[ReplayProgress]]
 """Told to whoever opens a workspace and wants to know how far a read has replayed the ledger."""
 
 
 @contextmanager
-def unwatched(as_of: AsOf) -> Generator[Progress]:
+def unwatched(as_of: AsOf) -> Generator[ReplayProgress]:
     """A replay that nobody watches."""
     del as_of
     yield ignore
@@ -176,7 +176,7 @@ class Workspace:
         *events: Event,
         actor: str | None = None,
         request_id: str | None = None,
-        cause: Cause | None = None,
+        cause: CausingRow | None = None,
     ) -> Receipt:
         """Submit events as one batch; the receipt.
 

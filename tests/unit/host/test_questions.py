@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from servo.code.evaluator.messages import Answer, PlanRun, Question, RunPlanned
+from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion, PlanRun, RunPlanned
 from servo.core.plan import Plan
 from servo.errors import Conflict, Internal, Invalid, NotFound, Unavailable
 from servo.host.questions import (
@@ -28,11 +28,11 @@ PLANNED = RunPlanned(plan=Plan(), location="shop.py", labels={"k": "v"})
 class Remembering:
     """An evaluator that gives one answer and remembers what it was asked."""
 
-    def __init__(self, answer: Answer = PLANNED) -> None:
-        self.asked: list[tuple[Question, float]] = []
+    def __init__(self, answer: EvaluatorAnswer = PLANNED) -> None:
+        self.asked: list[tuple[EvaluatorQuestion, float]] = []
         self._answer = answer
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         self.asked.append((question, seconds))
         return self._answer
 
@@ -98,7 +98,7 @@ def test_a_question_waits_until_an_edit_is_loaded(server: LeaderServer) -> None:
 
     questions.load_edits = load
     leader = leader_at(server)
-    found: list[Answer] = []
+    found: list[EvaluatorAnswer] = []
     asking = threading.Thread(
         target=lambda: found.append(EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 60))
     )

@@ -9,7 +9,12 @@ import pytest
 from servo import Definitions, StaticPartitionsDefinition, asset, materialize
 from servo.code.evaluator.answering import EvaluatorHere
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
-from servo.code.evaluator.messages import Answer, Evaluated, EvaluatedMany, Question
+from servo.code.evaluator.messages import (
+    Evaluated,
+    EvaluatedMany,
+    EvaluatorAnswer,
+    EvaluatorQuestion,
+)
 from servo.code.evaluator.messages import answers as answers_decoder
 from servo.code.evaluator.messages import questions as questions_decoder
 from servo.code.evaluator.plan_store import PlanStore
@@ -73,7 +78,7 @@ class OverASocket:
     def __init__(self, evaluator: EvaluatorHere) -> None:
         self.evaluator = evaluator
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         arrived = questions_decoder.decode(msgspec.msgpack.encode(question))
         return answers_decoder.decode(msgspec.msgpack.encode(self.evaluator.ask(arrived, seconds)))
 
@@ -119,10 +124,10 @@ def test_the_evaluator_refuses_with_the_kind_and_the_remedy(
 
 
 class Answering:
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: EvaluatorAnswer) -> None:
         self._answer = answer
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         del question, seconds
         return self._answer
 

@@ -19,7 +19,7 @@ from servo import (
 )
 from servo.code.evaluator.answering import EvaluatorHere, handler_of
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
-from servo.code.evaluator.messages import PlanRun, Question, RunPlanned, answers, questions
+from servo.code.evaluator.messages import EvaluatorQuestion, PlanRun, RunPlanned, answers, questions
 from servo.code.evaluator.plan_store import PlanStore
 from servo.core.events.runs import ManualSource, RerunSource
 from servo.core.state.states import RunState, TaskState
@@ -92,8 +92,8 @@ class OverTheWire:
     def __init__(self, evaluator: EvaluatorHere) -> None:
         self._evaluator = evaluator
 
-    def ask(self, question: Question, seconds: float) -> object:
-        sent: Question = questions.decode(msgspec.msgpack.encode(question))
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> object:
+        sent: EvaluatorQuestion = questions.decode(msgspec.msgpack.encode(question))
         return answers.decode(msgspec.msgpack.encode(self._evaluator.ask(sent, seconds)))
 
 
@@ -124,7 +124,7 @@ def planned(workspace: Workspace, new: NewRun) -> list[str]:
 
 
 def test_every_question_has_a_function_that_answers_it() -> None:
-    for question in Question.__args__:
+    for question in EvaluatorQuestion.__args__:
         assert callable(handler_of(question))
 
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from servo.code.evaluator.messages import (
-    Answer,
     CodeDescribed,
     DescribeCode,
     Evaluated,
     EvaluateTick,
-    Question,
+    EvaluatorAnswer,
+    EvaluatorQuestion,
 )
 from servo.core.declared import Declared
 from servo.core.events.envelope import Batch, Event
@@ -158,10 +158,10 @@ class Answering:
     """An evaluator of code that declares these schedules and has one answer to every tick."""
 
     def __init__(self, answer: Evaluated) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[EvaluatorQuestion] = []
         self._answer = answer
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         assert seconds > 0
         if isinstance(question, DescribeCode):
             return CodeDescribed(declared=Declared(schedules=(HOURLY, DAILY)))

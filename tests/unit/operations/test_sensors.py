@@ -2,7 +2,7 @@
 
 import pytest
 
-from servo.code.evaluator.messages import Evaluated, EvaluateSensor, Question
+from servo.code.evaluator.messages import Evaluated, EvaluateSensor, EvaluatorQuestion
 from servo.core.events.sensors import (
     SensorEvalStatus,
     SensorMode,
@@ -109,10 +109,10 @@ class Answering:
     """An evaluator that has one answer."""
 
     def __init__(self, answer: Evaluated) -> None:
-        self.asked: list[Question] = []
+        self.asked: list[EvaluatorQuestion] = []
         self._answer = answer
 
-    def ask(self, question: Question, seconds: float) -> Evaluated:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> Evaluated:
         assert seconds > 0
         self.asked.append(question)
         return self._answer

@@ -21,7 +21,7 @@ from servo.projection.files.files import Gone
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.files.parquet import to_rows
 from servo.projection.files.segment_store import FilePlacement, SegmentStore, build, one_by_one
-from servo.projection.publish.capture import Change
+from servo.projection.publish.capture import TierChange
 from servo.projection.publish.publisher import Publisher
 from servo.projection.read.cold import ColdRows
 from servo.projection.read.load import load_state
@@ -134,7 +134,7 @@ def test_a_tombstone_is_found_beside_rows_that_are_older_than_the_row_it_hides()
     segments = SegmentStore(closed.store, PATHS, cold=None, uploads=one_by_one)
     files: list[FileEntry] = []
     for rows, tombstones in (([answer(3, 9)], []), ([answer(1, 2)], [(key(3), 10)])):
-        change = Change()
+        change = TierChange()
         change.rows.extend(rows)
         change.tombstones.extend(tombstones)
         nonce = f"n{len(files)}"
@@ -153,7 +153,7 @@ def test_a_tombstone_is_found_beside_rows_that_are_older_than_the_row_it_hides()
 def test_rows_published_before_their_table_became_history_are_found_where_they_are() -> None:
     closed = Closed()
     segments = SegmentStore(closed.store, PATHS, cold=None, uploads=one_by_one)
-    change = Change()
+    change = TierChange()
     change.rows.extend([answer(3), answer(4)])
     place = FilePlacement(
         table=TABLE, tier=Tier.ACTIVE, level=1, seq=1, nonce="old", written_at=NOW

@@ -21,7 +21,7 @@ from servo.projection.files.parquet import GROUP_ROWS, Tombstone, decode, live, 
 from servo.projection.files.schema import DELETED
 from servo.projection.files.segment import Segment
 from servo.projection.files.segment_store import FilePlacement, build
-from servo.projection.publish.capture import Change
+from servo.projection.publish.capture import TierChange
 from servo.projection.publish.merge import merge_files
 from servo.projection.publish.tiering import MergePlan
 from servo.projection.read.newest import marked, newest, newest_of_sorted, ranked
@@ -60,7 +60,7 @@ def segment(
     table: str = "parked_batches",
     tier: Tier = Tier.ACTIVE,
 ) -> Segment:
-    change = Change()
+    change = TierChange()
     change.rows.extend(rows)
     change.tombstones.extend(tombstones)
     place = FilePlacement(table=table, tier=tier, level=0, seq=99, nonce="n", written_at=NOW)

@@ -11,7 +11,7 @@ from servo.code.evaluator.messages import (
     EvaluatedMany,
     EvaluateTick,
     EvaluateTicks,
-    Question,
+    EvaluatorQuestion,
     RequestedRun,
 )
 from servo.core.declared import EVALUATED_LABEL
@@ -36,7 +36,7 @@ class Office:
             runs=(asked_run(tick),)
         )
 
-    def ask(self, question: Question, seconds: float) -> Any:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> Any:
         del seconds
         self.asked.append(question)
         try:

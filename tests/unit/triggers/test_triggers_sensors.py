@@ -12,7 +12,7 @@ from servo.code.evaluator.messages import (
     EvaluatedMany,
     EvaluateMessages,
     EvaluateSensor,
-    Question,
+    EvaluatorQuestion,
     RequestedRun,
 )
 from servo.core.declared import KIND_LABEL
@@ -35,7 +35,7 @@ from servo.testing.eventually import eventually
 from servo.testing.trigger_host import TriggerHost
 from servo.triggers.sensors import Sensors
 
-Answers = Callable[[Question], Any]
+Answers = Callable[[EvaluatorQuestion], Any]
 LIMIT = 2_000
 EVENT = threading.Event()
 
@@ -48,7 +48,7 @@ class Office:
         self.generation = 0
         self.say: Answers = lambda _: Evaluated()
 
-    def ask(self, question: Question, seconds: float) -> Any:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> Any:
         del seconds
         self.asked.append(question)
         return self.say(question)
@@ -274,7 +274,7 @@ class Poisoned:
         self.told: list[str] = []
         self._begin: int | None = None
 
-    def __call__(self, question: Question) -> Evaluated:
+    def __call__(self, question: EvaluatorQuestion) -> Evaluated:
         assert isinstance(question, EvaluateSensor)
         at = int(question.cursor or 0)
         self._begin = at if self._begin is None else self._begin
@@ -359,7 +359,7 @@ def test_code_that_cannot_be_deployed_replaces_nothing(host: Host) -> None:
 def test_an_evaluation_that_was_overtaken_changes_nothing(host: Host) -> None:
     host.define()
 
-    def paused_meanwhile(_: Question) -> Evaluated:
+    def paused_meanwhile(_: EvaluatorQuestion) -> Evaluated:
         host.tell(SensorPaused(sensor_id="s"))
         return Evaluated(runs=(asked_run("a"),), cursor="7")
 
@@ -407,7 +407,7 @@ def test_changes_of_partitions_are_committed_with_the_evaluation(host: Host) -> 
 def test_what_is_cut_off_by_the_end_is_no_failure(host: Host) -> None:
     host.define()
 
-    def ended(_: Question) -> Evaluated:
+    def ended(_: EvaluatorQuestion) -> Evaluated:
         host.means.close()
         return Evaluated(error="the evaluators have been stopped")
 
@@ -424,7 +424,7 @@ def messages(*names: str) -> list[Event]:
     return [SensorMessageReceived(sensor_id="s", message_id=name) for name in names]
 
 
-def seen(question: Question) -> list[str]:
+def seen(question: EvaluatorQuestion) -> list[str]:
     assert isinstance(question, EvaluateMessages)
     return [message.message_id for message in question.messages]
 
@@ -485,7 +485,7 @@ def test_an_answer_that_cannot_go_into_the_ledger_is_a_failure(pushed: Host) -> 
 
 
 def test_a_sensor_that_is_paused_meanwhile_is_told_no_more(pushed: Host) -> None:
-    def paused_meanwhile(_: Question) -> EvaluatedMany:
+    def paused_meanwhile(_: EvaluatorQuestion) -> EvaluatedMany:
         pushed.tell(SensorPaused(sensor_id="s"))
         return EvaluatedMany(answers=(Evaluated(),))
 

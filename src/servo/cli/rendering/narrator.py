@@ -18,7 +18,7 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TaskState
 
-Say = Callable[[Text], None]
+_Say = Callable[[Text], None]
 
 _TOLD = frozenset({TaskState.FAILED, TaskState.RETRY_WAIT})
 
@@ -29,7 +29,7 @@ class Narrator:
     Runs and backfills that start and finish, and tasks, schedules and sensors that fail.
     """
 
-    def __init__(self, say: Say, has: HasLocation = any_location) -> None:
+    def __init__(self, say: _Say, has: HasLocation = any_location) -> None:
         self._print = say
         self._found: deque[Text] = deque()
         self._say = self._found.append

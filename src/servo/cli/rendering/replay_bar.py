@@ -8,14 +8,14 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 
 from servo.cli.rendering.output import Bar, progress
-from servo.operations.interface.moments import AsOf, Progress
+from servo.operations.interface.moments import AsOf, ReplayProgress
 
 PATIENCE = 100
 """Entries that are folded before anybody would look for a bar."""
 
 
 @contextmanager
-def replay_bar(as_of: AsOf) -> Generator[Progress]:
+def replay_bar(as_of: AsOf) -> Generator[ReplayProgress]:
     """Show how far the ledger was replayed, until the tables are as they were at a moment."""
     with ExitStack() as opened:
         folded, bar = 0, None

@@ -17,7 +17,7 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.core.tags import PRIORITIES
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
-from servo.workspace.run_requests import Wanted, run_events
+from servo.workspace.run_requests import WantedRun, run_events
 
 BACKFILL_LABEL = "servo/backfill"
 
@@ -36,7 +36,7 @@ def chunk_run(
         "partitions": list(own),
         "labels": tags,
     }
-    wanted = Wanted(
+    wanted = WantedRun(
         plan=plan,
         run_key=f"backfill:{row.backfill_id}:chunk:{index}",
         tags=tags,

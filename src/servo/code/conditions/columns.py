@@ -24,7 +24,7 @@ _TOLD = (
 )
 _FAILED = ("FAILED", "TIMED_OUT")
 
-Group = Callable[[str], Hashable]
+_GroupOf = Callable[[str], Hashable]
 
 
 class Rows:
@@ -35,7 +35,7 @@ class Rows:
         self._table: Any = table.combine_chunks()
         self._keys = self._table["partition_key"]
 
-    def made_until(self, seq: int, group: Group | None = None) -> Iterator[tuple[int, str]]:
+    def made_until(self, seq: int, group: _GroupOf | None = None) -> Iterator[tuple[int, str]]:
         """Those whose data is of an entry up to `seq`, together by what `group` says of their run.
 
         Each set comes with one of its runs.

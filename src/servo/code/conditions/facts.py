@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from servo.code.conditions.columns import Rows
-from servo.code.conditions.progress import Progress, bits_of
+from servo.code.conditions.progress import ProgressTracker, bits_of
 from servo.core.automation.compiling import Node
 from servo.core.automation.condition import Operand
 from servo.core.automation.evaluating import Evaluator
@@ -24,7 +24,7 @@ from servo.core.state.state import State
 from servo.projection.files.arrow import ArrowTable, pa, pc
 from servo.sdk.automation.spaces import KeySpace
 
-Telling = tuple[int, int, Callable[[], None]]
+_Telling = tuple[int, int, Callable[[], None]]
 
 _PARTITIONS = (
     "asset_key",
@@ -112,7 +112,7 @@ class WorkspaceFacts:
         self._evaluator = evaluator
         self._world = evaluator.world
         self._runs = Runs(snapshot, evaluator.plans)
-        self._news: list[Telling] = []
+        self._news: list[_Telling] = []
         self._made_at: dict[str, Rows] = {}
 
     def tell(self, since: int) -> None:
@@ -123,7 +123,7 @@ class WorkspaceFacts:
         self._evaluator.begin()
         for _, _, tell in sorted(self._news, key=lambda item: item[:2]):
             tell()
-        Progress(self._evaluator, self._spaces, self._state).tell_all()
+        ProgressTracker(self._evaluator, self._spaces, self._state).tell_all()
         for row in list(self._state.freshness.rows.values()):
             if (row.asset_key, "") in self._world.facts:
                 self._world.judged(row.asset_key, row.state.value)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from servo.code.conditions.facts import Latest, latest_of, whole
-from servo.code.conditions.progress import Progress, bits_of
+from servo.code.conditions.progress import ProgressTracker, bits_of
 from servo.core.automation.evaluating import Evaluator
 from servo.core.events.tasks import TaskOutcome
 from servo.core.state import derived
@@ -19,7 +19,7 @@ from servo.core.state.state import State
 from servo.projection.read.follower import Changed
 from servo.sdk.automation.spaces import KeySpace
 
-Telling = tuple[int, int, Callable[[], None]]
+_Telling = tuple[int, int, Callable[[], None]]
 
 _FAILED = frozenset({TaskOutcome.FAILED, TaskOutcome.TIMED_OUT})
 _WIPED, _MADE, _CHECKED, _TRIED = range(4)
@@ -35,7 +35,7 @@ class News:
         self._spaces = spaces
         self._state = state
         self._seq = state.seq
-        self._progress = Progress(evaluator, spaces, state)
+        self._progress = ProgressTracker(evaluator, spaces, state)
         self._progress.tell_all()
 
     def tell(self, changed: Changed) -> None:
@@ -53,7 +53,7 @@ class News:
 
     # --- what happened --------------------------------------------------------------------------
 
-    def _of_assets(self, changed: Changed) -> Iterator[Telling]:
+    def _of_assets(self, changed: Changed) -> Iterator[_Telling]:
         """Assets that were wiped, and what became of those without partitions."""
         for row in _rows(changed, "assets", AssetRow):
             key = row.asset_key
@@ -67,7 +67,7 @@ class News:
                 if row.consecutive_failures:
                     yield row.row_version, _TRIED, partial(self._world.failed, key, 1)
 
-    def _of_partitions(self, changed: Changed) -> Iterator[Telling]:
+    def _of_partitions(self, changed: Changed) -> Iterator[_Telling]:
         for stored in _rows(changed, "partition_status", PartitionStatusRow):
             row = derived.partition_status(self._state, stored)
             key, space = row.asset_key, self._spaces.get(row.asset_key)
@@ -78,7 +78,7 @@ class News:
             if row.last_attempt_outcome in _FAILED:
                 yield row.row_version, _TRIED, partial(self._world.failed, key, bits)
 
-    def _made(self, key: str, bits: int, found: Latest | None, floor: int) -> Iterator[Telling]:
+    def _made(self, key: str, bits: int, found: Latest | None, floor: int) -> Iterator[_Telling]:
         """What is there of an asset or a partition, if that is new, or that nothing is."""
         if found is None and floor > self._seq:
             yield floor, _WIPED, partial(self._world.wiped, key, bits)
@@ -104,7 +104,7 @@ class News:
             found.update((task.asset_key, *task.also_makes))
         return found
 
-    def _checked(self, changed: Changed) -> Iterator[Telling]:
+    def _checked(self, changed: Changed) -> Iterator[_Telling]:
         for row in _rows(changed, "check_results", CheckResultRow):
             if (row.asset_key, row.check_name) in self._world.facts:
                 yield row.row_version, _CHECKED, partial(self._check, row)

@@ -13,7 +13,7 @@ from servo.sdk.automation.spaces import KeySpace
 
 _OVER = frozenset({BackfillState.SUCCEEDED, BackfillState.FAILED, BackfillState.CANCELLED})
 
-Place = tuple[str, str]
+_Subject = tuple[str, str]
 """An asset, or a check of it that runs in a task of its own."""
 
 
@@ -33,7 +33,7 @@ def union(sets: Iterable[int]) -> int:
     return found
 
 
-class Progress:
+class ProgressTracker:
     """Keeps what is under way, and tells an evaluation what changed of it."""
 
     def __init__(self, evaluator: Evaluator, spaces: Mapping[str, KeySpace], state: State) -> None:
@@ -41,8 +41,8 @@ class Progress:
         self._graph = evaluator.graph
         self._spaces = spaces
         self._state = state
-        self._held: dict[Place, dict[tuple[str, str], int]] = {}
-        self._places: dict[tuple[str, str], tuple[Place, ...]] = {}
+        self._held: dict[_Subject, dict[tuple[str, str], int]] = {}
+        self._places: dict[tuple[str, str], tuple[_Subject, ...]] = {}
 
     def tell_all(self) -> None:
         """Tell everything that is under way."""
@@ -51,7 +51,7 @@ class Progress:
 
     def tell_tasks(self, changed: Mapping[tuple[str, str], object]) -> None:
         """Tell of the tasks that changed; None is one that is gone."""
-        touched: dict[Place, None] = {}
+        touched: dict[_Subject, None] = {}
         for key, row in changed.items():
             touched |= dict.fromkeys(self._let_go(key))
             if isinstance(row, TaskRow) and row.state not in TERMINAL_TASK_STATES:
@@ -60,13 +60,13 @@ class Progress:
             asset, check = place
             self._world.running(asset, union(self._held[place].values()), check=check)
 
-    def _let_go(self, key: tuple[str, str]) -> tuple[Place, ...]:
+    def _let_go(self, key: tuple[str, str]) -> tuple[_Subject, ...]:
         places = self._places.pop(key, ())
         for place in places:
             del self._held[place][key]
         return places
 
-    def _take(self, key: tuple[str, str], row: TaskRow) -> tuple[Place, ...]:
+    def _take(self, key: tuple[str, str], row: TaskRow) -> tuple[_Subject, ...]:
         places = self._places[key] = self._made_by(row)
         names = (row.partition_key, *row.also_partitions)
         for place in places:
@@ -74,7 +74,7 @@ class Progress:
             self._held.setdefault(place, {})[key] = bits
         return places
 
-    def _made_by(self, row: TaskRow) -> tuple[Place, ...]:
+    def _made_by(self, row: TaskRow) -> tuple[_Subject, ...]:
         """What a task is making: its assets, or checks alone."""
         if row.operation is not TaskOperation.CHECK:
             return tuple((asset, "") for asset in (row.asset_key, *row.also_makes))

@@ -25,7 +25,7 @@ from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.assets.specs import to_key
 from servo.sdk.automation.graph import (
     ConditionGraph,
-    Subject,
+    ConditionSubject,
     all_subjects,
     conditions_of,
     targeted,
@@ -49,8 +49,8 @@ class EvaluateAutomationConditionsResult(msgspec.Struct, frozen=True, kw_only=Tr
     """What an evaluation of conditions asked for, and why."""
 
     cursor: AutomationCursor
-    requested: dict[Subject, tuple[str | None, ...]]
-    trees: dict[Subject, Tree]
+    requested: dict[ConditionSubject, tuple[str | None, ...]]
+    trees: dict[ConditionSubject, Tree]
 
     @property
     def total_requested(self) -> int:
@@ -118,7 +118,7 @@ def _instant(value: datetime | None) -> datetime | None:
     return value
 
 
-def _chosen(project: Project, selection: Any) -> set[Subject]:
+def _chosen(project: Project, selection: Any) -> set[ConditionSubject]:
     if selection is None:
         return set(all_subjects(project))
     return targeted(project, selection)
@@ -126,7 +126,7 @@ def _chosen(project: Project, selection: Any) -> set[Subject]:
 
 def _requested(
     project: Project, conditions: ConditionGraph, requested: dict[str, int]
-) -> dict[Subject, tuple[str | None, ...]]:
+) -> dict[ConditionSubject, tuple[str | None, ...]]:
     return {
         of: tuple(conditions.keys(text_of(of).partition(":")[0], bits))
         for of in all_subjects(project)

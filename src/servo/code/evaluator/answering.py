@@ -6,19 +6,19 @@ from typing import Any
 
 from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.code.evaluator.messages import (
-    Answer,
     DescribeCode,
     EvaluateConditions,
     EvaluateMessages,
     EvaluateSensor,
     EvaluateTick,
     EvaluateTicks,
+    EvaluatorAnswer,
+    EvaluatorQuestion,
     PlanBackfill,
     PlanChunks,
     PlanRetry,
     PlanRun,
     PreviewConditions,
-    Question,
 )
 
 HANDLERS: Mapping[type[Any], tuple[str, str]] = {
@@ -39,12 +39,12 @@ wait for the imports of all the others.
 """
 
 
-def answer_to(loaded: LoadedLocation, question: Question) -> Answer:
+def answer_to(loaded: LoadedLocation, question: EvaluatorQuestion) -> EvaluatorAnswer:
     """The answer to a question."""
     return handler_of(type(question))(loaded, question)
 
 
-def handler_of(question: type[Any]) -> Callable[[LoadedLocation, Any], Answer]:
+def handler_of(question: type[Any]) -> Callable[[LoadedLocation, Any], EvaluatorAnswer]:
     """The function that answers questions of a kind."""
     module, name = HANDLERS[question]
     return getattr(import_module(f"servo.code.evaluator.{module}"), name)
@@ -60,7 +60,7 @@ class EvaluatorHere:
     def __init__(self, loaded: LoadedLocation) -> None:
         self._loaded = loaded
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer to a question, however long it takes."""
         del seconds
         return answer_to(self._loaded, question)

@@ -45,7 +45,7 @@ from servo.sdk.resources.resources import InitResourceContext, Resources, open_r
 from servo.sdk.triggers.resolution import Resolved, resolve
 from servo.sdk.triggers.run_requests import RunRequest
 from servo.sdk.triggers.targets import Target
-from servo.workspace.run_requests import Wanted, run_events, with_config
+from servo.workspace.run_requests import WantedRun, run_events, with_config
 
 SCHEDULE_LABEL = "servo/schedule"
 SENSOR_LABEL = "servo/sensor"
@@ -124,7 +124,7 @@ class LoadedLocation:
             asked = resolved.only(self._stale(resolved.keys, request.partition_key))
             if not asked.keys:
                 return None
-        wanted = Wanted(
+        wanted = WantedRun(
             plan=self._plan(asked, request, changing)
             if request.asset_check_keys is None
             else self._checks(resolved.keys, request, trigger.what),
@@ -165,7 +165,7 @@ class LoadedLocation:
             dynamic_partitions=moment.store,
         )
         held = self.records
-        asked = Wanted(
+        asked = WantedRun(
             plan=plan,
             run_key=run_key,
             tags=labels,

@@ -236,7 +236,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     error: str = ""
 
 
-Question = (
+EvaluatorQuestion = (
     EvaluateTick
     | EvaluateTicks
     | EvaluateSensor
@@ -249,7 +249,7 @@ Question = (
     | PlanRetry
     | DescribeCode
 )
-Answer = (
+EvaluatorAnswer = (
     Started
     | Evaluated
     | EvaluatedMany
@@ -261,5 +261,5 @@ Answer = (
     | Refused
 )
 
-questions = msgspec.msgpack.Decoder(Question)
-answers = msgspec.msgpack.Decoder(Answer)
+questions = msgspec.msgpack.Decoder(EvaluatorQuestion)
+answers = msgspec.msgpack.Decoder(EvaluatorAnswer)

@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 
 from servo.code.evaluator.messages import (
-    Answer,
     Evaluated,
-    Question,
+    EvaluatorAnswer,
+    EvaluatorQuestion,
     Started,
     answers,
 )
@@ -67,7 +67,7 @@ class EvaluatorPool:
         self._generation = 0
         self._closed = False
 
-    def ask(self, question: Question, seconds: float) -> Any:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> Any:
         """The answer to a question; an `Evaluated` with an error if there is none in time."""
         with self._free:
             try:
@@ -169,7 +169,7 @@ class _EvaluatorProcess:
         if isinstance(started, Started) and started.error:
             raise Silent(started.error)
 
-    def ask(self, question: Question, seconds: float) -> Answer:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """Its answer; `Silent` if it has none in time."""
         try:
             self._socket.settimeout(seconds)
@@ -197,7 +197,7 @@ class _EvaluatorProcess:
                 kill_marked(self._mark)
             return self._process.wait()
 
-    def _next(self, seconds: float, what: str) -> Answer:
+    def _next(self, seconds: float, what: str) -> EvaluatorAnswer:
         """The next message, which has so long to arrive whole."""
         until = self._clock.monotonic() + seconds
         try:

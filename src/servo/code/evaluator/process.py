@@ -20,7 +20,7 @@ import msgspec
 
 from servo.code.evaluator.answering import answer_to
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation, told
-from servo.code.evaluator.messages import Answer, Evaluated, Started, questions
+from servo.code.evaluator.messages import Evaluated, EvaluatorAnswer, Started, questions
 from servo.code.evaluator.plan_store import PlanStore
 from servo.code.loader import load_location
 from servo.code.setting import RECEIVE_BYTES, Setting, open_instance
@@ -101,7 +101,7 @@ def received(asker: socket.socket, decoder: "msgspec.msgpack.Decoder[Any]") -> A
         yield from frames.feed(data)
 
 
-def as_sent(answer: Answer) -> bytes:
+def as_sent(answer: EvaluatorAnswer) -> bytes:
     """An answer as it is sent; what cannot be, because it holds no text, is told instead."""
     try:
         return msgspec.msgpack.encode(answer)
@@ -113,7 +113,7 @@ def as_sent(answer: Answer) -> bytes:
         return msgspec.msgpack.encode(Evaluated(error=told(wrong)))
 
 
-def _send(asker: socket.socket, answer: Answer) -> None:
+def _send(asker: socket.socket, answer: EvaluatorAnswer) -> None:
     asker.sendall(framed(as_sent(answer)))
 
 

@@ -41,7 +41,7 @@ FAR_BEHIND = 10_000
 
 NOTHING = SensorResult(skip_reason=SkipReason())
 
-Given = Mapping[str, Any]
+_Given = Mapping[str, Any]
 Item = tuple[str, str, Callable[[], Any]]
 """What is told: its id, what it is for people, and the call that tells it."""
 
@@ -83,7 +83,7 @@ class StepFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_at_asset(
-    loaded: LoadedLocation, sensor: AssetSensorDefinition, asked: EvaluateSensor, given: Given
+    loaded: LoadedLocation, sensor: AssetSensorDefinition, asked: EvaluateSensor, given: _Given
 ) -> SensorFinding:
     """What a sensor asks for on what was made of its asset."""
     snapshot = loaded.history.snapshot(asked.seq)
@@ -131,7 +131,7 @@ def _event(row: MaterializationRow, seq: int) -> AssetEvent:
 
 
 def look_at_assets(
-    loaded: LoadedLocation, sensor: MultiAssetSensorDefinition, asked: EvaluateSensor, given: Given
+    loaded: LoadedLocation, sensor: MultiAssetSensorDefinition, asked: EvaluateSensor, given: _Given
 ) -> SensorFinding:
     """What a sensor asks for on what was made of its assets."""
     snapshot = loaded.history.snapshot(asked.seq)
@@ -161,7 +161,7 @@ def look_at_assets(
 
 
 def look_at_runs(
-    loaded: LoadedLocation, sensor: RunStatusSensorDefinition, asked: EvaluateSensor, given: Given
+    loaded: LoadedLocation, sensor: RunStatusSensorDefinition, asked: EvaluateSensor, given: _Given
 ) -> SensorFinding:
     """What a sensor asks for on runs that came to stand as it wants."""
     history = loaded.history
@@ -197,7 +197,7 @@ def _run_context(
     snapshot: Snapshot,
     sensor: RunStatusSensorDefinition,
     row: RunRow,
-    given: Given,
+    given: _Given,
 ) -> RunStatusSensorContext:
     run = Run.of(row)
     event = RunEvent(

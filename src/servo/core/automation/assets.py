@@ -16,11 +16,11 @@ from servo.core.graph import downstream_of, reachable, topological_order
 
 Selects = Callable[[Any, str], bool]
 
-Key = tuple[str, str]
+SubjectKey = tuple[str, str]
 """An asset or a check: the asset key, and the name of the check or an empty string."""
 
 
-def subject(key: Key) -> str:
+def subject(key: SubjectKey) -> str:
     """The string under which the condition of an asset or a check is stored and shown.
 
     No asset key contains a colon.
@@ -72,7 +72,7 @@ class Graph:
         self.order = topological_order(upstream, upstream, key=str)
         self._downstream = downstream_of(upstream)
 
-    def roots(self) -> Iterator[tuple[Key, AutomationCondition]]:
+    def roots(self) -> Iterator[tuple[SubjectKey, AutomationCondition]]:
         """Every condition and its subject: those of an asset first, then those of its checks."""
         for key in self.order:
             asset = self.assets[key]
@@ -82,7 +82,7 @@ class Graph:
                 if check.condition is not None:
                     yield (key, check.name), check.condition
 
-    def deps(self, key: Key) -> tuple[Dependency, ...]:
+    def deps(self, key: SubjectKey) -> tuple[Dependency, ...]:
         """The upstream assets of an asset, or the assets that a check reads, in key order."""
         asset = self.assets[key[0]]
         deps = asset.deps

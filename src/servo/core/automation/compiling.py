@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from servo.core.automation.assets import Asset, Check, Graph, Key, subject
+from servo.core.automation.assets import Asset, Check, Graph, SubjectKey, subject
 from servo.core.automation.condition import (
     And,
     AssetMatches,
@@ -62,7 +62,7 @@ class Traversal:
 
     __slots__ = ("key", "mapping", "up")
 
-    def __init__(self, key: Key, mapping: Mapping, *, up: bool = False) -> None:
+    def __init__(self, key: SubjectKey, mapping: Mapping, *, up: bool = False) -> None:
         self.key = key
         self.mapping = mapping
         self.up = up
@@ -96,7 +96,7 @@ class Node:
     )
 
     def __init__(
-        self, condition: AutomationCondition, kind: str, key: Key, plan: "CompiledCondition"
+        self, condition: AutomationCondition, kind: str, key: SubjectKey, plan: "CompiledCondition"
     ) -> None:
         self.condition = condition
         self.kind = kind
@@ -128,7 +128,7 @@ class Node:
 class CompiledCondition:
     """The compiled condition of one asset or check."""
 
-    def __init__(self, asset: Asset, key: Key, rank: int) -> None:
+    def __init__(self, asset: Asset, key: SubjectKey, rank: int) -> None:
         self.asset = asset
         self.key = key
         self.subject = subject(key)
@@ -164,7 +164,7 @@ class _Compiler:
         self.plan = plan
         self.together = True
 
-    def node(self, condition: AutomationCondition, key: Key, above: tuple[str, ...]) -> Node:
+    def node(self, condition: AutomationCondition, key: SubjectKey, above: tuple[str, ...]) -> Node:
         """A condition of an asset or a check, and everything below it.
 
         `above` are the conditions that are being looked at on behalf of others.
@@ -257,7 +257,7 @@ class _Compiler:
     def _fingerprint(self, key: str) -> str:
         return self.graph.assets[key].space.fingerprint
 
-    def _of_downstream(self, key: Key, above: tuple[str, ...]) -> list[Node]:
+    def _of_downstream(self, key: SubjectKey, above: tuple[str, ...]) -> list[Node]:
         """The conditions of what depends on an asset, as conditions of that asset.
 
         One that is being looked at already is left out, or two that ask for each other's would

@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
-from servo.core.automation.assets import Graph, Key
+from servo.core.automation.assets import Graph, SubjectKey
 from servo.core.automation.compiling import TRANSIENT, CompiledCondition, Node, compiled
 from servo.core.automation.condition import Operand
 from servo.core.automation.facts import NEWS, ProjectFacts
@@ -67,7 +67,7 @@ class Evaluator:
         self.plans: dict[str, CompiledCondition] = {}
         self._view = View(self.world, self.plans, last)
         self._ranked = compiled(graph)
-        self._watching: dict[tuple[Key, str], list[Node]] = {}
+        self._watching: dict[tuple[SubjectKey, str], list[Node]] = {}
         self._of_asset: dict[str, list[Node]] = {}
         self._of_cron: dict[CronKey, list[Node]] = {}
         self._crons_due: list[tuple[datetime, CronKey]] = []
@@ -255,7 +255,7 @@ class Evaluator:
         elif isinstance(node.condition, Operand) and node.kind == "executed_with_tags":
             _ = facts.tagged.setdefault(node.condition, 0)
 
-    def _looked_at(self, node: Node) -> Iterable[Key]:
+    def _looked_at(self, node: Node) -> Iterable[SubjectKey]:
         """The assets and checks whose facts a node depends on."""
         whole = (node.key[0], "")
         if node.kind not in OPERANDS:

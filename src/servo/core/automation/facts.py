@@ -9,7 +9,7 @@ twice is harmless, except that it is news again.
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from servo.core.automation.assets import Graph, Key
+from servo.core.automation.assets import Graph, SubjectKey
 from servo.core.automation.condition import Operand
 
 MADE = frozenset(
@@ -76,9 +76,9 @@ class ProjectFacts:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.facts: dict[Key, Facts] = {}
-        self.touched: dict[tuple[Key, str], None] = {}
-        self.news: dict[Key, None] = {}
+        self.facts: dict[SubjectKey, Facts] = {}
+        self.touched: dict[tuple[SubjectKey, str], None] = {}
+        self.news: dict[SubjectKey, None] = {}
         for asset in graph.assets.values():
             for name in ("", *(check.name for check in asset.checks)):
                 self.facts[asset.key, name] = Facts()
@@ -169,7 +169,7 @@ class ProjectFacts:
             self._touch(key, NEWS)
         self.news = {}
 
-    def _forget_results(self, key: Key, bits: int) -> None:
+    def _forget_results(self, key: SubjectKey, bits: int) -> None:
         facts = self.facts[key]
         if (facts.passed | facts.refused) & bits:
             facts.passed &= ~bits
@@ -182,7 +182,7 @@ class ProjectFacts:
         for check in self.graph.assets[asset].checks:
             self._touch((asset, check.name), aspects)
 
-    def _touch(self, key: Key, aspects: Collection[str], *, news: bool = False) -> None:
+    def _touch(self, key: SubjectKey, aspects: Collection[str], *, news: bool = False) -> None:
         for aspect in sorted(aspects):
             self.touched[key, aspect] = None
         if news:

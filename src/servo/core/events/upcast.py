@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Payload = dict[str, Any]
-Step = Callable[[Payload], Payload]
+_Upcast = Callable[[Payload], Payload]
 
-STEPS: dict[tuple[str, int], Step] = {}
+STEPS: dict[tuple[str, int], _Upcast] = {}
 
 
-def upcast(payload: Payload, *, to: int, steps: Mapping[tuple[str, int], Step] = STEPS) -> Payload:
+def upcast(
+    payload: Payload, *, to: int, steps: Mapping[tuple[str, int], _Upcast] = STEPS
+) -> Payload:
     """Raise a payload to version `to`, or leave it where no further step is known."""
     while (version := int(payload.get("v", 1))) < to:
         step = steps.get((str(payload.get("type")), version))

@@ -26,7 +26,7 @@ from servo.errors import Invalid
 
 MAX_EVENTS_PER_BATCH = 20_000
 
-Check = Callable[[str, str], str]
+_TextCheck = Callable[[str, str], str]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -46,14 +46,14 @@ def _digest(value: str, what: str) -> str:
     return value
 
 
-def _optional(check: Check) -> Check:
+def _optional(check: _TextCheck) -> _TextCheck:
     return lambda value, what: value if value == "" else check(value, what)
 
 
 _OPTIONAL_TEXT = _optional(_text)
 
 
-_FIELDS: Mapping[str, Check] = {
+_FIELDS: Mapping[str, _TextCheck] = {
     "run_id": _text,
     "run_key": _text,
     "task_key": _text,
@@ -174,12 +174,12 @@ def _check_spec(spec: TaskSpec) -> None:
         check_name(spec.queue, "queue")
 
 
-Checks = tuple[tuple[str, Check | None], ...]
+_FieldChecks = tuple[tuple[str, _TextCheck | None], ...]
 
-_known: dict[type[msgspec.Struct], Checks] = {}
+_known: dict[type[msgspec.Struct], _FieldChecks] = {}
 
 
-def _checks(kind: type[msgspec.Struct]) -> Checks:
+def _checks(kind: type[msgspec.Struct]) -> _FieldChecks:
     """Which fields of a struct are checked, and how; None for those that hold structs."""
     found = _known.get(kind)
     if found is None:

@@ -36,14 +36,13 @@ from servo.core.fold import (
     tasks,
     timers,
 )
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.fold.limits import ANSWERS_KEPT_FOR, FOLD_VERSION
 from servo.core.positions import parse_position
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, LedgerIndexRow
 from servo.core.state.state import State
 from servo.errors import Corrupt
 
-Rule = Callable[[State, Any, Ctx], None]
 Needs = Callable[[Any], Iterable[tuple[str, object]]]
 Then = Callable[[State, Any], Iterable[tuple[str, object]]]
 
@@ -61,7 +60,9 @@ _FAMILIES = (
     freshness,
     parking,
 )
-RULES: Mapping[type[Any], Rule] = {k: r for family in _FAMILIES for k, r in family.RULES.items()}
+RULES: Mapping[type[Any], FoldRule] = {
+    k: r for family in _FAMILIES for k, r in family.RULES.items()
+}
 NEEDS: Mapping[type[Any], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
 THEN: Mapping[type[Any], Then] = {
     k: n for family in (runs, tasks, dispatch, assets, backfills) for k, n in family.THEN.items()

@@ -23,7 +23,7 @@ from servo.core.events.assets import (
 from servo.core.events.envelope import Event
 from servo.core.events.tasks import Gate
 from servo.core.fold.bounds import instant, number
-from servo.core.fold.context import Ctx, Rejected
+from servo.core.fold.context import Ctx, FoldRule, Rejected
 from servo.core.fold.latest import (
     asset_of,
     forget_latest,
@@ -301,8 +301,7 @@ def _partitions_of(state: State, outputs: Iterable[str]) -> Iterable[tuple[str, 
             yield from _partition(row.asset_key, row.partition_key)
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     DefinitionsDeployed: _on_deployed,
     CheckEvaluated: _on_check,
     QuarantineDecided: _on_quarantine_decided,

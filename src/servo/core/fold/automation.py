@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.envelope import Event
 from servo.core.fold.bounds import instant, number
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.state.rows.conditions import (
     AutomationEvaluationRow,
     AutomationSensorRow,
@@ -108,8 +108,7 @@ def _remembered(
     )
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     AutomationTicked: _on_ticked,
     AutomationEvaluated: _on_evaluated,
 }

@@ -22,7 +22,7 @@ from servo.core.events.envelope import Event
 from servo.core.events.runs import BackfillSource, RunRequested
 from servo.core.fold.bounds import MOST, number
 from servo.core.fold.chunk_outcome import ChunkOutcome, outcome_by_run, outcome_by_tasks
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.fold.force_cancel import end_executions, partitions_running
 from servo.core.fold.run_lifecycle import cancel_run
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
@@ -349,8 +349,7 @@ def _needs_run_key(event: BackfillChunkPlanned) -> Iterable[tuple[str, object]]:
     return (("run_key_index", event.run_key),)
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     BackfillCreated: _on_created,
     BackfillChunkPlanned: _on_chunk_planned,
     BackfillStateChanged: _on_state_changed,

@@ -6,6 +6,7 @@ whole batch. Nothing here reads a clock: the time of an entry is `state.ts`.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -93,3 +94,7 @@ class Ctx(msgspec.Struct):
         """Note where an event was applied before; the caller is told that of the first one."""
         if self.index == self.first:
             self.known = position
+
+
+FoldRule = Callable[[State, Any, Ctx], None]
+"""How an event of one type changes the state."""

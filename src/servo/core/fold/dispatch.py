@@ -23,7 +23,7 @@ from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.assets import record_attempt
 from servo.core.fold.attempts import attempt_lost, cancel_reason
-from servo.core.fold.context import Ctx, Rejected
+from servo.core.fold.context import Ctx, FoldRule, Rejected
 from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
 from servo.core.fold.run_lifecycle import end_tasks, ended
 from servo.core.fold.tasks import claim_end, execution_end, lease_end, partitions_of, task_of
@@ -258,8 +258,7 @@ def _on_grace_expired(state: State, event: CancelGraceExpired, ctx: Ctx) -> None
     end_tasks(state, run, [over], ctx)
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     DispatchRequested: _on_requested,
     DispatchEnqueued: _on_enqueued,
     DispatchAckTimedOut: _on_ack_timed_out,

@@ -10,7 +10,7 @@ from typing import Any
 from servo.core.events.envelope import Event
 from servo.core.events.freshness import FreshnessChanged
 from servo.core.fold.bounds import instant
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.core.state.state import State
@@ -61,6 +61,5 @@ def _is_known(row: AssetFreshnessRow, event: FreshnessChanged) -> bool:
     )
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {FreshnessChanged: _on_changed}
+RULES: Mapping[type[Event], FoldRule] = {FreshnessChanged: _on_changed}
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}

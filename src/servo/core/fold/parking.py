@@ -15,7 +15,7 @@ from servo.core.events.codec import decode_batch
 from servo.core.events.envelope import Batch, Event, UnknownEvent
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanCreated
-from servo.core.fold.context import Ctx, Rejected
+from servo.core.fold.context import Ctx, FoldRule, Rejected
 from servo.core.fold.limits import FOLD_VERSION, MAX_PARKED_PER_RUN, PARK_FOR
 from servo.core.positions import Position
 from servo.core.state.rows.system import DeadLetterRow, ParkedBatchRow
@@ -119,8 +119,7 @@ def _needs_letter(event: ParkedBatchExpired) -> Iterable[tuple[str, object]]:
     return (("dead_letter", event.batch_id),)
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {ParkedBatchExpired: _on_expired}
+RULES: Mapping[type[Event], FoldRule] = {ParkedBatchExpired: _on_expired}
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     ParkedBatchExpired: _needs_letter
 }

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from servo.core.events.envelope import Event
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
-from servo.core.fold.context import Ctx, Rejected
+from servo.core.fold.context import Ctx, FoldRule, Rejected
 from servo.core.lanes import default_weight
 from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.rows.system import QuotaRow
@@ -60,8 +60,7 @@ def _on_lane(state: State, event: LaneWeightSet, ctx: Ctx) -> None:
     state.quotas.put(key, replace(_row(state, key), weight=event.weight))
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     QuotaSet: _on_quota,
     PoolLimitSet: _on_pool,
     LaneWeightSet: _on_lane,

@@ -20,7 +20,7 @@ from servo.core.events.runs import (
 )
 from servo.core.fold import backfills, schedules, sensors
 from servo.core.fold.bounds import MOST
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.fold.expansion import activate, expand
 from servo.core.fold.force_cancel import end_executions, partitions_of_executions
 from servo.core.fold.limits import MAX_TASKS_PER_RUN, PLAN_TIMEOUT, clamp_ms, span
@@ -292,8 +292,7 @@ def _needs_key(event: RunRequested) -> Iterable[tuple[str, object]]:
         yield ("schedule_ticks", event.source.tick_id)
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     RunRequested: _on_requested,
     PlanCreated: _on_planned,
     PlanFailed: _on_plan_failed,

@@ -24,7 +24,7 @@ from servo.core.events.schedules import (
     TickStatus,
 )
 from servo.core.fold.bounds import MOST, instant, number
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.state.rows.automation import (
     ScheduleDefinitionRow,
     ScheduleStateRow,
@@ -297,8 +297,7 @@ def _needs_skip(event: TicksSkipped) -> Iterable[tuple[str, object]]:
     return (("schedule_ticks", skip_id(event)),)
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     ScheduleUpserted: _on_upserted,
     ScheduleRemoved: _on_removed,
     SchedulePaused: _on_paused,

@@ -33,7 +33,7 @@ from servo.core.events.sensors import (
     SensorUpserted,
 )
 from servo.core.fold.bounds import MOST, number
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.fold.limits import LONGEST, MAX_MESSAGE_ATTEMPTS, MAX_WAITING_MESSAGES
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
@@ -367,8 +367,7 @@ def _needs_evals(event: SensorEvaluated) -> Iterable[tuple[str, object]]:
     return [("sensor_evals", (event.sensor_id, key)) for key in _dedup_keys(event)]
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     SensorUpserted: _on_upserted,
     SensorRemoved: _on_removed,
     SensorPaused: _on_paused,

@@ -16,7 +16,7 @@ from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.fold.attempts import NO_ERROR, attempt_lost, cancel_reason
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.fold.latest import check_outputs
 from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
 from servo.core.fold.run_lifecycle import end_tasks, ended, write_edges
@@ -272,8 +272,7 @@ def partitions_made(row: TaskRow) -> list[tuple[str, object]]:
     return [("partition_status", (key, name)) for key in made for name in partitions]
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {TaskStarted: _on_started, TaskFinished: _on_finished}
+RULES: Mapping[type[Event], FoldRule] = {TaskStarted: _on_started, TaskFinished: _on_finished}
 NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     TaskStarted: _run_and_task,
     TaskFinished: _run_and_task,

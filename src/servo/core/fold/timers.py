@@ -13,7 +13,7 @@ from servo.core.events.timers import (
     TimerRequested,
     TimerType,
 )
-from servo.core.fold.context import Ctx, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
 from servo.core.fold.run_lifecycle import RETRY_TIMER
 from servo.core.ids import TenantId, WorkspaceId, timer_name
 from servo.core.state.rows.execution import TimerRow
@@ -105,8 +105,7 @@ def _on_cancelled(state: State, event: TimerCancelled, ctx: Ctx) -> None:
     state.timers.put(event.timer_id, cancelled)
 
 
-Rule = Callable[[State, Any, Ctx], None]
-RULES: Mapping[type[Event], Rule] = {
+RULES: Mapping[type[Event], FoldRule] = {
     TimerRequested: _on_requested,
     TimerEnqueued: _on_enqueued,
     TimerFired: _on_fired,

@@ -34,7 +34,7 @@ TaskPk = tuple[str, str]
 EdgePk = tuple[str, str, str]
 OutboxPk = tuple[str, int]
 ReadySet = dict[TaskPk, None]
-Place = tuple[str, str]
+WorkerSlot = tuple[str, str]
 """What a ready task needs to start: a worker of its code location, and room in its pool."""
 
 WORKSPACE_QUOTA = ("workspace", "")
@@ -52,7 +52,7 @@ class Index:
         self.run_outbox: dict[str, dict[OutboxPk, None]] = {}
         self.run_timers: dict[str, dict[str, None]] = {}
         self.downstream: dict[TaskPk, dict[str, None]] = {}
-        self.ready: dict[str, dict[Place, dict[int, ReadySet]]] = {}
+        self.ready: dict[str, dict[WorkerSlot, dict[int, ReadySet]]] = {}
         self.ready_count = 0
         self.dispatched: ReadySet = {}
         self.running: ReadySet = {}

@@ -58,7 +58,7 @@ from servo.core.state.rows.system import (
     ParkedBatchRow,
     QuotaRow,
 )
-from servo.core.state.table import Change, Table
+from servo.core.state.table import RowChange, Table
 from servo.core.state.tables import TABLES, Residency
 
 EPOCH_START = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,7 +74,7 @@ class State:
         self.epoch = 0
         self.ts = EPOCH_START
         self.last_hash = ""
-        self.journal: list[Change] = []
+        self.journal: list[RowChange] = []
         self.index = index = Index()
         self.plan_segments: dict[str, tuple[TaskSpec, ...]] = {}
         self.definitions: dict[str, tuple[AssetDefinition, ...]] = {}

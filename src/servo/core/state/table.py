@@ -9,7 +9,7 @@ from servo.core.state.tables import TableSpec
 R = TypeVar("R", bound=Row)
 
 Watch = Callable[[Any, Any, Any], None]
-Change = tuple["Table[Any]", Any, Any, Any]
+RowChange = tuple["Table[Any]", Any, Any, Any]
 """A table, a key, the row that stood there and the one that stands there now."""
 
 
@@ -38,7 +38,7 @@ class Table(Generic[R]):
     def __init__(
         self,
         spec: TableSpec,
-        journal: list[Change],
+        journal: list[RowChange],
         watch: Watch | None = None,
         *,
         each: bool = True,

@@ -48,7 +48,7 @@ GATES = {
 FOUND = "__servo_checked__"
 """The attribute of an exception that holds the checks which ran before the function raised it."""
 
-Load = Callable[[AssetKey, str, Any], Any]
+LoadInput = Callable[[AssetKey, str, Any], Any]
 """Loads an asset as it was at the grant, for a parameter of this name and annotation."""
 
 
@@ -59,7 +59,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
     resources: Resources
     config: RunConfig
     environ: Mapping[str, str]
-    load: Load
+    load: LoadInput
     managed: bool = False
 
 

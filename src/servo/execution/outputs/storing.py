@@ -10,7 +10,7 @@ from servo.core.keys import AssetKey
 from servo.execution.inputs.partitions import PartitionInputs
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.tables import as_asked
-from servo.execution.returned import Made
+from servo.execution.returned import MadeAsset
 from servo.leader.assignments import Assignment, PinnedInput
 from servo.sdk.assets.context import AssetExecutionContext, Logger
 from servo.sdk.assets.results import Failure
@@ -109,7 +109,7 @@ class Storing:
         self,
         work: Assignment,
         name: str,
-        made: Made,
+        made: MadeAsset,
         context: AssetExecutionContext,
         resources: Resources,
     ) -> tuple[CommittedOutput, ...]:
@@ -137,7 +137,9 @@ class Storing:
             msgspec.structs.replace(one, metadata=told, data_version=given) for one in outputs
         )
 
-    def _save_each(self, work: Assignment, made: Made, name: str) -> tuple[CommittedOutput, ...]:
+    def _save_each(
+        self, work: Assignment, made: MadeAsset, name: str
+    ) -> tuple[CommittedOutput, ...]:
         """Store the value of every partition that was made together."""
         keys = self._making(work).keys
         values = _values_of(made, keys)
@@ -153,7 +155,7 @@ class Storing:
     def _hand_over(
         self,
         work: Assignment,
-        made: Made,
+        made: MadeAsset,
         materialization: str,
         resources: Resources,
         metadata: dict[str, Any],
@@ -194,7 +196,7 @@ MOST_VALUES = 500
 """As many outputs as one report can tell of."""
 
 
-def _values_of(made: Made, keys: Sequence[str]) -> Mapping[str, Any]:
+def _values_of(made: MadeAsset, keys: Sequence[str]) -> Mapping[str, Any]:
     """The value of each partition, by its key."""
     if len(keys) > MOST_VALUES:
         raise Failure(

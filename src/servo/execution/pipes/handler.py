@@ -28,7 +28,7 @@ from servo.sdk.metadata.entries import (
 )
 
 Result = MaterializeResult | AssetCheckResult
-Params = Mapping[str, Any]
+_Params = Mapping[str, Any]
 
 
 class PipesMessageHandler:
@@ -41,9 +41,9 @@ class PipesMessageHandler:
         self.custom: list[Any] = []
         self.opened = False
         self.closed = False
-        self.exception: Params | None = None
+        self.exception: _Params | None = None
         self.wrong: ServoError | None = None
-        self._methods: dict[str, Callable[[Params], None]] = {
+        self._methods: dict[str, Callable[[_Params], None]] = {
             "opened": self._on_opened,
             "closed": self._on_closed,
             "log": self._on_log,
@@ -77,26 +77,26 @@ class PipesMessageHandler:
         """Log what a reader or injector has to tell."""
         self._log.warning("pipes: %s", text)
 
-    def _on_opened(self, params: Params) -> None:
+    def _on_opened(self, params: _Params) -> None:
         del params
         self.opened = True
 
-    def _on_closed(self, params: Params) -> None:
+    def _on_closed(self, params: _Params) -> None:
         self.closed = True
         self.exception = params.get("exception")
 
-    def _on_log(self, params: Params) -> None:
+    def _on_log(self, params: _Params) -> None:
         names = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning"}
         getattr(self._log, names.get(params["level"], "error"))("%s", params["message"])
 
-    def _on_stream(self, params: Params) -> None:
+    def _on_stream(self, params: _Params) -> None:
         out = sys.stderr if params["stream"] == "stderr" else sys.stdout
         out.write(params["text"])
 
-    def _on_custom(self, params: Params) -> None:
+    def _on_custom(self, params: _Params) -> None:
         self.custom.append(params["payload"])
 
-    def _on_materialization(self, params: Params) -> None:
+    def _on_materialization(self, params: _Params) -> None:
         version = params.get("data_version")
         self.results.append(
             MaterializeResult(
@@ -106,7 +106,7 @@ class PipesMessageHandler:
             )
         )
 
-    def _on_check(self, params: Params) -> None:
+    def _on_check(self, params: _Params) -> None:
         passed = params["passed"]
         if not isinstance(passed, bool):
             raise _wrong(f"the check {params['check_name']} passed: {passed!r}")

@@ -14,7 +14,7 @@ import msgspec
 from servo.core.keys import AssetKey
 from servo.errors import Invalid
 from servo.execution.pipes.handler import PipesMessageHandler, Result
-from servo.execution.pipes.transport import Params, PipesContextInjector, PipesMessageReader
+from servo.execution.pipes.transport import PipesContextInjector, PipesMessageReader, PipesParams
 from servo.pipes import CONTEXT_VARIABLE, MESSAGES_VARIABLE, encode_param
 from servo.sdk.assets.context import AssetExecutionContext
 from servo.sdk.assets.results import MaterializeResult
@@ -28,8 +28,8 @@ class PipesSession:
         self,
         assets: Sequence[AssetKey],
         handler: PipesMessageHandler,
-        context_injector_params: Params,
-        message_reader_params: Params,
+        context_injector_params: PipesParams,
+        message_reader_params: PipesParams,
     ) -> None:
         self._assets = tuple(assets)
         self.message_handler = handler

@@ -18,14 +18,14 @@ from servo.execution.pipes.handler import PipesMessageHandler
 
 LOOK_EVERY = 0.05
 
-Params = dict[str, Any]
+PipesParams = dict[str, Any]
 
 
 class PipesContextInjector(ABC):
     """Puts the context where the program finds it."""
 
     @abstractmethod
-    def inject_context(self, context: Params) -> AbstractContextManager[Params]:
+    def inject_context(self, context: PipesParams) -> AbstractContextManager[PipesParams]:
         """Parameters that say where it is, around its use."""
 
     def no_messages_debug_text(self) -> str:
@@ -37,7 +37,7 @@ class PipesEnvContextInjector(PipesContextInjector):
     """Puts the context into the environment itself; small ones only."""
 
     @contextmanager
-    def inject_context(self, context: Params) -> Generator[Params]:
+    def inject_context(self, context: PipesParams) -> Generator[PipesParams]:
         yield {"data": context}
 
 
@@ -48,7 +48,7 @@ class PipesFileContextInjector(PipesContextInjector):
         self._path = Path(path)
 
     @contextmanager
-    def inject_context(self, context: Params) -> Generator[Params]:
+    def inject_context(self, context: PipesParams) -> Generator[PipesParams]:
         self._path.write_text(json.dumps(context), encoding="utf-8")
         try:
             yield {"path": str(self._path)}
@@ -60,7 +60,7 @@ class PipesTempFileContextInjector(PipesContextInjector):
     """Writes the context to a file that only this user can read."""
 
     @contextmanager
-    def inject_context(self, context: Params) -> Generator[Params]:
+    def inject_context(self, context: PipesParams) -> Generator[PipesParams]:
         with tempfile.TemporaryDirectory(prefix="servo-pipes-") as folder:
             inner = PipesFileContextInjector(str(Path(folder) / "context"))
             with inner.inject_context(context) as params:
@@ -71,7 +71,7 @@ class PipesMessageReader(ABC):
     """Takes the messages of a program to the handler."""
 
     @abstractmethod
-    def read_messages(self, handler: PipesMessageHandler) -> AbstractContextManager[Params]:
+    def read_messages(self, handler: PipesMessageHandler) -> AbstractContextManager[PipesParams]:
         """Parameters that say where messages go, around the reading of them."""
 
     def no_messages_debug_text(self) -> str:
@@ -87,7 +87,7 @@ class PipesFileMessageReader(PipesMessageReader):
         self._remove = remove
 
     @contextmanager
-    def read_messages(self, handler: PipesMessageHandler) -> Generator[Params]:
+    def read_messages(self, handler: PipesMessageHandler) -> Generator[PipesParams]:
         self._path.touch()
         over = threading.Event()
         follower = threading.Thread(
@@ -107,7 +107,7 @@ class PipesTempFileMessageReader(PipesMessageReader):
     """Follows a file that only this user can read."""
 
     @contextmanager
-    def read_messages(self, handler: PipesMessageHandler) -> Generator[Params]:
+    def read_messages(self, handler: PipesMessageHandler) -> Generator[PipesParams]:
         with tempfile.TemporaryDirectory(prefix="servo-pipes-") as folder:
             inner = PipesFileMessageReader(str(Path(folder) / "messages"))
             with inner.read_messages(handler) as params:
@@ -137,7 +137,7 @@ def _hand_over(line: bytes, handler: PipesMessageHandler) -> None:
     with suppress(ValueError, RecursionError):
         message = json.loads(line)
     if isinstance(message, dict):
-        handler.handle_message(cast("Params", message))
+        handler.handle_message(cast("PipesParams", message))
     else:
         shown = line[:200].decode(errors="replace")
         handler.report_pipes_framework_message(f"this is not a message: {shown}")

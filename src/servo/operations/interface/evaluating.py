@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from servo.code.evaluator.messages import Evaluated, Question, Refused, RequestedRun
+from servo.code.evaluator.messages import Evaluated, EvaluatorQuestion, Refused, RequestedRun
 from servo.code.evaluator.refusals import error_of
 from servo.errors import Internal, NotFound, Unavailable
 from servo.operations.interface.roles import step
@@ -25,12 +25,12 @@ PLAN_SECONDS = 600.0
 class Evaluates(Protocol):
     """Answers questions that need the code of one location."""
 
-    def ask(self, question: Question, seconds: float) -> Any:
+    def ask(self, question: EvaluatorQuestion, seconds: float) -> Any:
         """The answer, or an answer with an error if there is none in time."""
         ...
 
 
-def answer_from(evaluates: Evaluates, question: Question, kind: type[T]) -> T:
+def answer_from(evaluates: Evaluates, question: EvaluatorQuestion, kind: type[T]) -> T:
     """The answer to a question; its error if it was refused, `Unavailable` if there is none."""
     found = evaluates.ask(question, PLAN_SECONDS)
     if isinstance(found, kind):

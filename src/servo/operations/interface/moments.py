@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 from servo.errors import Invalid
 from servo.projection.read.reader import Snapshot
-from servo.projection.read.replay import PRESENT, AsOf, Progress
+from servo.projection.read.replay import PRESENT, AsOf, ReplayProgress
 
-__all__ = ["PRESENT", "AsOf", "Progress", "instant_of", "parse_moment"]
+__all__ = ["PRESENT", "AsOf", "ReplayProgress", "instant_of", "parse_moment"]
 
 
 def parse_moment(text: str) -> AsOf:

@@ -12,7 +12,7 @@ from servo.operations.triggers.sensor_messages import NO_PAYLOAD, check_payload,
 from servo.operations.triggers.sensors import ListedSensor, all_sensors
 from servo.projection.read.reader import Snapshot
 from servo.sdk.triggers.sensors import TIMEOUT_S
-from servo.triggers.sensors import Seen, epoch_of, evaluated, status_of
+from servo.triggers.sensors import DueSensor, epoch_of, evaluated, status_of
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
 
@@ -76,7 +76,9 @@ def _commit(
     if row.pushed:
         name, payload = row.name, question.payload
         return push_message(workspace, name, payload, message_id=question.eval_id).receipt
-    seen = Seen(definition=row.definition, row=row.state, seq=question.seq, now=workspace.now())
+    seen = DueSensor(
+        definition=row.definition, row=row.state, seq=question.seq, now=workspace.now()
+    )
     trigger = PollTrigger(poll_epoch=epoch_of(seen))
     return workspace.submit(*evaluated(seen, question.eval_id, trigger, answer)).checked()
 

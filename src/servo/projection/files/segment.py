@@ -19,7 +19,7 @@ from servo.projection.files.bloom import Bloom, BloomBuilder
 from servo.projection.files.parquet import GROUP_ROWS, SMALL_ROWS, open_writer
 from servo.projection.files.schema import DELETED, VERSION
 
-Key = tuple[str | int, ...]
+RowKey = tuple[str | int, ...]
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class KeyIndex(msgspec.Struct, frozen=True, kw_only=True):
     """Where the keys of one file are, and which are not there at all."""
 
     bloom: Bloom
-    first_keys: tuple[Key, ...]
+    first_keys: tuple[RowKey, ...]
     groups: tuple[Part, ...]
     footer: Part
 
@@ -47,8 +47,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
     tombstones: int
     min_seq: int | None
     max_seq: int | None
-    min_key: Key
-    max_key: Key
+    min_key: RowKey
+    max_key: RowKey
     index: KeyIndex | None
 
 
@@ -62,8 +62,8 @@ class SegmentWriter:
         self._bloom = BloomBuilder(capacity) if index and capacity > SMALL_ROWS else None
         self._pending: list[ArrowTable] = []
         self._pending_rows = 0
-        self._first_keys: list[Key] = []
-        self._last_key: Key = ()
+        self._first_keys: list[RowKey] = []
+        self._last_key: RowKey = ()
         self._rows = 0
         self._tombstones = 0
         self._versions: list[tuple[int, int]] = []
@@ -131,18 +131,18 @@ class SegmentWriter:
         )
 
 
-def key_at(spec: TableSpec, table: ArrowTable, position: int) -> Key:
+def key_at(spec: TableSpec, table: ArrowTable, position: int) -> RowKey:
     """The primary key of one row of a table."""
     return tuple([table.column(name)[position].as_py() for name in spec.key])
 
 
-def keys_of(spec: TableSpec, table: ArrowTable) -> Sequence[Key]:
+def keys_of(spec: TableSpec, table: ArrowTable) -> Sequence[RowKey]:
     """The primary keys of all rows of a table."""
     columns: list[list[Any]] = [table.column(name).to_pylist() for name in spec.key]
     return list(zip(*columns, strict=True))
 
 
-class Keys(Sequence[Key]):
+class RowKeys(Sequence[RowKey]):
     """The keys of a table, read one at a time by the binary search that asks for them."""
 
     def __init__(self, spec: TableSpec, table: ArrowTable) -> None:

@@ -20,7 +20,7 @@ from servo.projection.files.files import upload
 from servo.projection.files.parquet import GROUP_ROWS, to_table
 from servo.projection.files.schema import key_parts
 from servo.projection.files.segment import Segment, SegmentWriter
-from servo.projection.publish.capture import Change
+from servo.projection.publish.capture import TierChange
 from servo.projection.read.cold import ColdRows
 
 Objects = Sequence[tuple[str, bytes]]
@@ -53,7 +53,7 @@ def one_by_one(store: ObjectStore, objects: Objects) -> None:
         upload(store, key, data)
 
 
-def build(place: FilePlacement, change: Change, where: Paths) -> Segment:
+def build(place: FilePlacement, change: TierChange, where: Paths) -> Segment:
     """The file of one table and tier with what changed there."""
     spec = TABLES[place.table]
     writer: SegmentWriter | None = None
@@ -75,7 +75,7 @@ def build(place: FilePlacement, change: Change, where: Paths) -> Segment:
     return segment
 
 
-def _sorted_tables(place: FilePlacement, change: Change, where: Paths) -> Iterator[ArrowTable]:
+def _sorted_tables(place: FilePlacement, change: TierChange, where: Paths) -> Iterator[ArrowTable]:
     """The change as tables whose keys follow each other; many rows come in several."""
     spec = TABLES[place.table]
     if change.tombstones:

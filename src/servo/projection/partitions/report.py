@@ -19,7 +19,7 @@ from servo.projection.files.arrow import ArrowColumn, pa, pc
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.partitions.places import RowPlaces
 from servo.projection.partitions.since import (
-    Since,
+    StaleSince,
     StaleTimes,
     microseconds,
     never_known,
@@ -30,7 +30,7 @@ from servo.projection.partitions.table import (
     MADE_AT,
     OUTCOME,
     PartitionTable,
-    Policy,
+    StalenessPolicy,
     UpstreamTable,
 )
 from servo.projection.read.reader import Snapshot
@@ -52,7 +52,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
     status: PartitionStatus
     stale: Mapping[StaleReason, int]
     unknown: tuple[str, ...] = ()
-    since: Since = never_known
+    since: StaleSince = never_known
 
 
 class PartitionReader:
@@ -97,9 +97,9 @@ class PartitionReader:
             since=StaleTimes(row, table, upstream, self._now).since,
         )
 
-    def _policy(self, row: AssetRow) -> Policy:
+    def _policy(self, row: AssetRow) -> StalenessPolicy:
         since = _fresh_since(row.freshness_policy, self._now)
-        return Policy(code_version=row.code_version, fresh_since=since)
+        return StalenessPolicy(code_version=row.code_version, fresh_since=since)
 
     def _upstream(
         self, row: AssetRow, definition: PartitionsDefinition

@@ -19,7 +19,7 @@ from servo.sdk.partitions.status import StaleReason
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Since = Callable[[StaleReason, int, int], datetime | None]
+StaleSince = Callable[[StaleReason, int, int], datetime | None]
 """The reason, and the numbers of the first and the last of the partitions."""
 
 

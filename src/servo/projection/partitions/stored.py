@@ -17,7 +17,7 @@ from servo.projection.read.reader import Snapshot
 from servo.sdk.partitions.definition import MultiPartitionKey, PartitionsDefinition
 from servo.sdk.partitions.text import partitions_from_text
 
-Name = str | Mapping[str, str]
+PartitionName = str | Mapping[str, str]
 """A partition: its key, or that of each dimension."""
 
 
@@ -40,7 +40,7 @@ class StoredPartitions:
         places = {name: space.number(name) if name in space else -1 for name in found}
         return {name: found[name] for name in sorted(found, key=lambda name: (places[name], name))}
 
-    def typed(self, name: Name) -> str | None:
+    def typed(self, name: PartitionName) -> str | None:
         """The partition that the definition has under this name; None if it has no such one."""
         text = name if isinstance(name, str) else MultiPartitionKey(name)
         if self._definition is None:
@@ -51,7 +51,7 @@ class StoredPartitions:
         except Invalid:
             return None
 
-    def one(self, name: Name) -> PartitionStatusRow | None:
+    def one(self, name: PartitionName) -> PartitionStatusRow | None:
         """What is on record of a partition; `NotFound` if there is no such partition."""
         lookup = Lookup(self._snapshot)
         typed = self.typed(name)

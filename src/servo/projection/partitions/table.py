@@ -23,7 +23,7 @@ OUTCOME = "last_attempt_outcome"
 _FAILED = ("FAILED", "TIMED_OUT")
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class StalenessPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What counts as current: the version of the code, and since when an output is fresh."""
 
     code_version: str = ""
@@ -75,7 +75,9 @@ class PartitionTable:
             outside=tuple(self.places.outside()),
         )
 
-    def stale(self, policy: Policy, upstream: Sequence[UpstreamTable]) -> Mapping[StaleReason, int]:
+    def stale(
+        self, policy: StalenessPolicy, upstream: Sequence[UpstreamTable]
+    ) -> Mapping[StaleReason, int]:
         """The partitions that are stale, by the first reason that holds."""
         changed = bitmaps.EMPTY
         for one in upstream:

@@ -31,7 +31,7 @@ class PendingPublish(msgspec.Struct, frozen=True, kw_only=True):
     closing: tuple[ClosingRun, ...] = ()
 
 
-class Change:
+class TierChange:
     """The rows and tombstones of one table that go into one tier."""
 
     __slots__ = ("rows", "tombstones")
@@ -41,12 +41,12 @@ class Change:
         self.tombstones: list[Tombstone] = []
 
 
-Changes = dict[tuple[str, Tier], Change]
+TierChanges = dict[tuple[str, Tier], TierChange]
 
 
-def changes_of(capture: PendingPublish) -> Changes:
+def changes_of(capture: PendingPublish) -> TierChanges:
     """Everything to be written, by table and tier."""
-    changes: Changes = {}
+    changes: TierChanges = {}
     for table, changed in capture.changed.items():
         _add_changed(changes, table, changed, capture.seq)
     for run in capture.closing:
@@ -58,7 +58,9 @@ def changes_of(capture: PendingPublish) -> Changes:
     return changes
 
 
-def _add_changed(changes: Changes, table: str, changed: dict[Any, Row | None], seq: int) -> None:
+def _add_changed(
+    changes: TierChanges, table: str, changed: dict[Any, Row | None], seq: int
+) -> None:
     residency = TABLES[table].residency
     home = Tier.CLOSED if residency is Residency.HISTORY else Tier.ACTIVE
     rows = [row for row in changed.values() if row is not None]
@@ -70,5 +72,5 @@ def _add_changed(changes: Changes, table: str, changed: dict[Any, Row | None], s
             _change(changes, table, tier).tombstones.extend(dropped)
 
 
-def _change(changes: Changes, table: str, tier: Tier) -> Change:
-    return changes.setdefault((table, tier), Change())
+def _change(changes: TierChanges, table: str, tier: Tier) -> TierChange:
+    return changes.setdefault((table, tier), TierChange())

@@ -29,7 +29,7 @@ from servo.core.state.tables import TABLES, Residency
 HISTORY = tuple(name for name, spec in TABLES.items() if spec.residency is Residency.HISTORY)
 RUN = tuple(name for name, spec in TABLES.items() if spec.residency is Residency.RUN)
 
-Rows = dict[str, list[tuple[Any, Row]]]
+_Rows = dict[str, list[tuple[Any, Row]]]
 
 
 class ClosingRun(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class ClosingRun(msgspec.Struct, frozen=True):
 
     run_id: str
     over_since: datetime
-    rows: Rows
+    rows: _Rows
     complete: bool
 
 
@@ -114,15 +114,15 @@ def _until(run_ids: Iterable[str], stop: set[str]) -> Iterator[str]:
         yield run_id
 
 
-def rows_of(state: State, run_id: str) -> Rows:
+def rows_of(state: State, run_id: str) -> _Rows:
     """Every row of a run that is in memory, by table."""
     return _some_rows(state, run_id, None)[0]
 
 
-def _some_rows(state: State, run_id: str, limit: int | None) -> tuple[Rows, bool]:
+def _some_rows(state: State, run_id: str, limit: int | None) -> tuple[_Rows, bool]:
     """Rows of a run, its own first, and whether they are all; reads no more than it returns."""
     left = _keys_of(state, run_id)
-    rows: Rows = {}
+    rows: _Rows = {}
     for name, key in islice(left, limit):
         row = state.tables[name].rows[key]
         rows.setdefault(name, []).append((key, derived.edge(state, row) if name == EDGES else row))
@@ -148,7 +148,7 @@ def changed_runs(state: State) -> set[str]:
     return {run_id for name in RUN for run_id in run_ids_of(state.tables[name].dirty.values())}
 
 
-def forget(state: State, rows: Rows) -> None:
+def forget(state: State, rows: _Rows) -> None:
     """Drop rows from memory that are published in the closed tier."""
     for name, held in rows.items():
         table = state.tables[name]

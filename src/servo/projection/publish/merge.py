@@ -19,7 +19,7 @@ from servo.core.state.tables import TABLES, TableSpec
 from servo.projection.files.arrow import ArrowSchema, ArrowTable, pa, pc, pq
 from servo.projection.files.parquet import conform, parsing
 from servo.projection.files.schema import DELETED, VERSION, stored_schema
-from servo.projection.files.segment import Key, Keys, Segment, SegmentWriter, key_at
+from servo.projection.files.segment import RowKey, RowKeys, Segment, SegmentWriter, key_at
 from servo.projection.publish.tiering import MergePlan
 from servo.projection.read.newest import marked, newest, ranked
 
@@ -107,13 +107,13 @@ class _Cursor:
         return self._rows is not None and self._rows.num_rows > 0
 
     @property
-    def last_key(self) -> Key:
+    def last_key(self) -> RowKey:
         return key_at(self._spec, self._rows, self._rows.num_rows - 1)
 
-    def take(self, bound: Key | None) -> ArrowTable:
+    def take(self, bound: RowKey | None) -> ArrowTable:
         """The rows at hand up to and with the key `bound`; they are at hand no more."""
         table = self._rows
-        count = table.num_rows if bound is None else bisect_right(Keys(self._spec, table), bound)
+        count = table.num_rows if bound is None else bisect_right(RowKeys(self._spec, table), bound)
         self._rows = table.slice(count)
         return table.slice(0, count)
 

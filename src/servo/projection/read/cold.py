@@ -26,7 +26,7 @@ from servo.projection.files.bloom import Probe, probe
 from servo.projection.files.files import Lru, check, existing, fetch
 from servo.projection.files.parquet import SMALL_ROWS, parsing, read, to_rows
 from servo.projection.files.schema import DELETED, VERSION, as_tuple
-from servo.projection.files.segment import Key, KeyIndex, Keys, Part, Segment, key_at, keys_of
+from servo.projection.files.segment import KeyIndex, Part, RowKey, RowKeys, Segment, key_at, keys_of
 
 MAX_BYTES = 128 * 1024 * 1024
 
@@ -49,15 +49,15 @@ class _Block:
         self._read = read_columns
         self._keys: ArrowTable = read_columns([*spec.key, VERSION, DELETED])
         count: int = self._keys.num_rows
-        self._places: dict[Key, int] | None = None
+        self._places: dict[RowKey, int] | None = None
         if count <= SMALL_ROWS:
             self._places = {key: n for n, key in enumerate(keys_of(spec, self._keys))}
         self.key_bytes: int = self._keys.nbytes + (200 * count if self._places else 0)
 
-    def find(self, key: Key) -> int | None:
+    def find(self, key: RowKey) -> int | None:
         if self._places is not None:
             return self._places.get(key)
-        place = bisect_left(Keys(self.spec, self._keys), key)
+        place = bisect_left(RowKeys(self.spec, self._keys), key)
         held = place < self._keys.num_rows and key_at(self.spec, self._keys, place) == key
         return place if held else None
 
@@ -78,9 +78,9 @@ class _Found:
     """The newest version of each key seen so far."""
 
     def __init__(self) -> None:
-        self.best: dict[Key, tuple[int, _Block, int]] = {}
+        self.best: dict[RowKey, tuple[int, _Block, int]] = {}
 
-    def offer(self, key: Key, block: _Block) -> None:
+    def offer(self, key: RowKey, block: _Block) -> None:
         place = block.find(key)
         if place is None:
             return
@@ -89,7 +89,7 @@ class _Found:
         if known is None or version >= known[0]:
             self.best[key] = version, block, place
 
-    def settled(self, key: Key, file: FileEntry) -> bool:
+    def settled(self, key: RowKey, file: FileEntry) -> bool:
         """Whether nothing in `file` can be newer than what is known of the key."""
         known = self.best.get(key)
         return known is not None and not file.tombstones and file.max_seq <= known[0]
@@ -136,7 +136,7 @@ class ColdRows:
             _ = self._remember_whole(spec, file, segment.data)
 
     def _look(
-        self, spec: TableSpec, file: FileEntry, probes: dict[Key, Probe], found: _Found
+        self, spec: TableSpec, file: FileEntry, probes: dict[RowKey, Probe], found: _Found
     ) -> None:
         asked = [
             key
@@ -222,7 +222,7 @@ class ColdRows:
         return block
 
 
-def _in_order(wanted: Iterable[Key], found: _Found) -> Sequence[tuple[int, _Block, int]]:
+def _in_order(wanted: Iterable[RowKey], found: _Found) -> Sequence[tuple[int, _Block, int]]:
     return [found.best[key] for key in wanted if key in found.best]
 
 

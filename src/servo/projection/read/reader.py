@@ -29,11 +29,11 @@ from servo.projection.files.parquet import conform, live, read, read_where, to_r
 from servo.projection.files.schema import DELETED, VERSION, schema
 from servo.projection.read import wiping
 from servo.projection.read.newest import marked, newest_of_sorted, ranked
+from servo.projection.read.replay import AsOf
 
 CACHE_BYTES = 256 * 1024 * 1024
 REFRESHES = 3
 
-AsOf = int | datetime
 T = TypeVar("T")
 
 

@@ -24,7 +24,7 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.read.hydration import Hydrator
 
 AsOf = int | Annotated[datetime, msgspec.Meta(tz=True)]
-Progress = Callable[[int], None]
+ReplayProgress = Callable[[int], None]
 
 PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
 """The end of the ledger: what was applied and is not published yet counts too.
@@ -51,7 +51,9 @@ def ignore(seq: int) -> None:
 class Replay:
     """Brings states of one workspace forward."""
 
-    def __init__(self, store: ObjectStore, paths: Paths, *, progress: Progress = ignore) -> None:
+    def __init__(
+        self, store: ObjectStore, paths: Paths, *, progress: ReplayProgress = ignore
+    ) -> None:
         self._store = store
         self._paths = paths
         self._ledger = LedgerReader(store, paths)

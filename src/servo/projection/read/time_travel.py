@@ -28,7 +28,7 @@ from servo.projection.files.schema import VERSION
 from servo.projection.read.load import load_state
 from servo.projection.read.newest import marked, newest, ranked
 from servo.projection.read.reader import Snapshot
-from servo.projection.read.replay import NOTHING, AsOf, Progress, Replay, ignore
+from servo.projection.read.replay import NOTHING, AsOf, Replay, ReplayProgress, ignore
 
 
 class Past(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,9 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     base: Manifest
 
 
-def state_at(store: ObjectStore, paths: Paths, as_of: AsOf, *, progress: Progress = ignore) -> Past:
+def state_at(
+    store: ObjectStore, paths: Paths, as_of: AsOf, *, progress: ReplayProgress = ignore
+) -> Past:
     """The state after the entry, or at the instant, `as_of`."""
     base, state = _opened(store, paths, as_of)
     Replay(store, paths, progress=progress).forward(state, base, until=as_of)
@@ -46,7 +48,7 @@ def state_at(store: ObjectStore, paths: Paths, as_of: AsOf, *, progress: Progres
 
 
 def snapshot_at(
-    store: ObjectStore, paths: Paths, as_of: AsOf, *, progress: Progress = ignore
+    store: ObjectStore, paths: Paths, as_of: AsOf, *, progress: ReplayProgress = ignore
 ) -> Snapshot:
     """Every table as a reader would have seen it after the entry, or at the instant, `as_of`."""
     past = state_at(store, paths, as_of, progress=progress)

@@ -44,7 +44,7 @@ from servo.config import Settings
 from servo.core.events.assets import OutputsExpired
 from servo.core.events.tasks import Gate
 from servo.core.manifest import FileEntry, Manifest, Tier
-from servo.core.retention import Bounds, Rule, Version, expired, rule_of
+from servo.core.retention import Bounds, RetentionRule, Version, expired, rule_of
 from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES
@@ -89,7 +89,7 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     dispatched, `unpublished` what is not in the manifest yet, `parked` batches that wait.
     """
 
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, RetentionRule]
     running: frozenset[str]
     handed_since: datetime | None
     unpublished: tuple[MaterializationRow, ...]
@@ -174,7 +174,7 @@ class OutputCollector:
 
     # --- what is recorded -------------------------------------------------------------------
 
-    def _read_files(self, current: Manifest, rules: Mapping[str, Rule]) -> bool:
+    def _read_files(self, current: Manifest, rules: Mapping[str, RetentionRule]) -> bool:
         """Read the files that are new; False if that takes another step."""
         files = {file.key: file for tier in Tier for file in current.files(TABLE, tier)}
         if self._files.keys() != files.keys():
@@ -189,7 +189,7 @@ class OutputCollector:
                 rows += file.rows
         return True
 
-    def _remember(self, file: FileEntry, rules: Mapping[str, Rule]) -> _Read:
+    def _remember(self, file: FileEntry, rules: Mapping[str, RetentionRule]) -> _Read:
         table = read(fetch(self._store, file), what=file.key, only=[*_COLUMNS, DELETED])
         table = live(conform(TABLES[TABLE], table, only=_COLUMNS))
         names, ids = table.column("output_uri").to_pylist(), table.column(_ID).to_pylist()
@@ -203,7 +203,7 @@ class OutputCollector:
         )
 
     def _versions_in(
-        self, table: ArrowTable, rules: Mapping[str, Rule]
+        self, table: ArrowTable, rules: Mapping[str, RetentionRule]
     ) -> dict[str, dict[str, tuple[int, Version]]]:
         """The materializations of assets with a retention."""
         versions: dict[str, dict[str, tuple[int, Version]]] = {}

@@ -15,12 +15,12 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.files.files import fetch
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.read.load import load_state
-from servo.projection.read.replay import NOTHING, Progress, Replay, ignore
+from servo.projection.read.replay import NOTHING, Replay, ReplayProgress, ignore
 from servo.projection.read.time_travel import Past
 
 
 def rebuild(
-    store: ObjectStore, paths: Paths, *, from_genesis: bool, progress: Progress = ignore
+    store: ObjectStore, paths: Paths, *, from_genesis: bool, progress: ReplayProgress = ignore
 ) -> Past:
     """Fold the ledger to its end, from its beginning or behind the newest version that is intact.
 

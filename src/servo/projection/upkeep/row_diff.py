@@ -30,8 +30,8 @@ from servo.projection.upkeep.rebuild import readable
 
 MOST = 100
 
-Key = tuple[Any, ...]
-Progress = Callable[[int, int], None]
+_Key = tuple[Any, ...]
+_Progress = Callable[[int, int], None]
 
 
 def ignore(done: int, total: int) -> None:
@@ -47,7 +47,7 @@ class RowDiff(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     table: str
-    key: Key
+    key: _Key
     published: bool
     rebuilt: bool
     columns: dict[str, tuple[Any, Any]] = {}
@@ -79,7 +79,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return changed and self.fold_version != FOLD_VERSION
 
 
-def compare(store: ObjectStore, paths: Paths, *, progress: Progress = ignore) -> Comparison:
+def compare(store: ObjectStore, paths: Paths, *, progress: _Progress = ignore) -> Comparison:
     """Fold the ledger from its beginning and compare it with what is published.
 
     `Corrupt` if the ledger itself is damaged: there is nothing then that could be published.
@@ -127,7 +127,7 @@ def _rows(rebuilt: Overlaid, name: str) -> Iterable[Row]:
     return rebuilt.rows(name)
 
 
-def _by_key(name: str, rows: Iterable[Row]) -> dict[Key, Row]:
+def _by_key(name: str, rows: Iterable[Row]) -> dict[_Key, Row]:
     key_of = key_parts(TABLES[name])
     return {key_of(row): row for row in rows}
 
@@ -142,7 +142,7 @@ def _run_of(found: tuple[Row | None, Row | None]) -> str | None:
     return getattr(row, "run_id", None)
 
 
-def _diff(table: str, key: Key, found: tuple[Row | None, Row | None], *, over: bool) -> RowDiff:
+def _diff(table: str, key: _Key, found: tuple[Row | None, Row | None], *, over: bool) -> RowDiff:
     published, rebuilt = found
     columns: dict[str, tuple[Any, Any]] = {}
     if published is not None and rebuilt is not None:

@@ -76,7 +76,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
         return not self.problems
 
 
-Progress = Callable[[ProblemPart, int, int], None]
+VerifyProgress = Callable[[ProblemPart, int, int], None]
 
 
 def ignore(part: ProblemPart, done: int, total: int) -> None:
@@ -84,13 +84,13 @@ def ignore(part: ProblemPart, done: int, total: int) -> None:
     del part, done, total
 
 
-def verify(store: ObjectStore, paths: Paths, *, progress: Progress = ignore) -> VerifyReport:
+def verify(store: ObjectStore, paths: Paths, *, progress: VerifyProgress = ignore) -> VerifyReport:
     """Check everything of one workspace; `progress` gets what is done and how much there is."""
     return _Verification(store, paths, progress).run()
 
 
 class _Verification:
-    def __init__(self, store: ObjectStore, paths: Paths, progress: Progress) -> None:
+    def __init__(self, store: ObjectStore, paths: Paths, progress: VerifyProgress) -> None:
         self._store = store
         self._paths = paths
         self._progress = progress

@@ -14,7 +14,7 @@ from servo.ports.object_store import ObjectStore
 
 PAGE = 1_000
 
-Progress = Callable[[int], None]
+_Progress = Callable[[int], None]
 
 
 def ledger_end(store: ObjectStore, paths: Paths) -> int:
@@ -26,14 +26,14 @@ def ledger_end(store: ObjectStore, paths: Paths) -> int:
 
 
 def check_ledger(
-    store: ObjectStore, paths: Paths, end: int, *, progress: Progress
+    store: ObjectStore, paths: Paths, end: int, *, progress: _Progress
 ) -> Iterator[Corrupt]:
     """What is wrong with the entries up to `end`, and with the archive."""
     yield from _check_entries(LedgerReader(store, paths), end, progress)
     yield from _check_segments(store, paths)
 
 
-def _check_entries(reader: LedgerReader, end: int, progress: Progress) -> Iterator[Corrupt]:
+def _check_entries(reader: LedgerReader, end: int, progress: _Progress) -> Iterator[Corrupt]:
     before: str | None = ""
     hole: int | None = None
     for seq in range(1, end + 1):

@@ -18,16 +18,16 @@ from servo.sdk.checks.gating import CheckPolicy, to_policy
 from servo.sdk.option_kinds import by_name, of_kind, several
 from servo.sdk.partitions.mapping import BackfillPolicy
 
-Fn = Callable[..., Any]
+_Fn = Callable[..., Any]
 
 
 @overload
-def asset(fn: Fn, /) -> AssetsDefinition: ...
+def asset(fn: _Fn, /) -> AssetsDefinition: ...
 @overload
-def asset(**options: Any) -> Callable[[Fn], AssetsDefinition]: ...
+def asset(**options: Any) -> Callable[[_Fn], AssetsDefinition]: ...
 
 
-def asset(fn: Fn | None = None, /, **options: Any) -> Any:
+def asset(fn: _Fn | None = None, /, **options: Any) -> Any:
     """Define an asset by the function that materializes it.
 
         @asset(deps=["raw_orders"], group_name="sales", retry_policy=RetryPolicy(max_retries=3))
@@ -61,14 +61,14 @@ def asset(fn: Fn | None = None, /, **options: Any) -> Any:
     if fn is not None:
         return _define(fn)
 
-    def define(function: Fn) -> AssetsDefinition:
+    def define(function: _Fn) -> AssetsDefinition:
         return _define(function, **options)
 
     return define
 
 
 def _define(  # noqa: PLR0913 - the options people know
-    fn: Fn,
+    fn: _Fn,
     *,
     name: str | None = None,
     key: Any = None,
@@ -153,7 +153,7 @@ def _define(  # noqa: PLR0913 - the options people know
     return AssetsDefinition(fn, (spec,), signature, input_keys=input_keys, behaviour=behaviour)
 
 
-def own_key(fn: Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
+def own_key(fn: _Fn, *, name: str | None, key: Any, key_prefix: Any) -> AssetKey:
     """The key of the single asset that a function defines."""
     if key is not None:
         if name is not None or key_prefix is not None:
@@ -206,7 +206,7 @@ def duration(value: timedelta | float | None, what: str) -> timedelta | None:
     return timedelta(seconds=value)
 
 
-def docstring(fn: Fn) -> str | None:
+def docstring(fn: _Fn) -> str | None:
     """The docstring of a function."""
     text = (fn.__doc__ or "").strip()
     return text or None

@@ -22,7 +22,7 @@ from servo.sdk.assets.context import Logger
 from servo.sdk.option_kinds import several
 from servo.sdk.resources.resources import HoldsResources, Resources, Silence, build_resources
 
-Fn = Callable[["HookContext"], Any]
+_Fn = Callable[["HookContext"], Any]
 
 
 class When(StrEnum):
@@ -131,7 +131,7 @@ class HookDefinition:
     """A hook: a function that is called after an asset succeeded, or after it failed for good."""
 
     def __init__(
-        self, fn: Fn, *, when: When, name: str = "", required_resource_keys: Iterable[str] = ()
+        self, fn: _Fn, *, when: When, name: str = "", required_resource_keys: Iterable[str] = ()
     ) -> None:
         self.fn = fn
         self.when = when
@@ -159,15 +159,15 @@ class HookDefinition:
 
 
 @overload
-def success_hook(hook_fn: Fn, /) -> HookDefinition: ...
+def success_hook(hook_fn: _Fn, /) -> HookDefinition: ...
 @overload
 def success_hook(
     *, name: str | None = None, required_resource_keys: Iterable[str] | None = None
-) -> Callable[[Fn], HookDefinition]: ...
+) -> Callable[[_Fn], HookDefinition]: ...
 
 
 def success_hook(
-    hook_fn: Fn | None = None,
+    hook_fn: _Fn | None = None,
     *,
     name: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
@@ -185,15 +185,15 @@ def success_hook(
 
 
 @overload
-def failure_hook(hook_fn: Fn, /) -> HookDefinition: ...
+def failure_hook(hook_fn: _Fn, /) -> HookDefinition: ...
 @overload
 def failure_hook(
     *, name: str | None = None, required_resource_keys: Iterable[str] | None = None
-) -> Callable[[Fn], HookDefinition]: ...
+) -> Callable[[_Fn], HookDefinition]: ...
 
 
 def failure_hook(
-    hook_fn: Fn | None = None,
+    hook_fn: _Fn | None = None,
     *,
     name: str | None = None,
     required_resource_keys: Iterable[str] | None = None,
@@ -207,8 +207,8 @@ def failure_hook(
     return _hook(When.FAILURE, hook_fn, name, required_resource_keys)
 
 
-def _hook(when: When, fn: Fn | None, name: str | None, keys: Iterable[str] | None) -> Any:
-    def define(function: Fn) -> HookDefinition:
+def _hook(when: When, fn: _Fn | None, name: str | None, keys: Iterable[str] | None) -> Any:
+    def define(function: _Fn) -> HookDefinition:
         return HookDefinition(
             function, when=when, name=name or "", required_resource_keys=keys or ()
         )

@@ -27,7 +27,7 @@ from servo.sdk.checks.gating import CheckPolicy, to_policy
 from servo.sdk.option_kinds import by_name, of_kind, several
 from servo.sdk.partitions.mapping import BackfillPolicy
 
-Fn = Callable[..., Any]
+_Fn = Callable[..., Any]
 
 
 class AssetOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
     check_specs: Sequence[AssetCheckSpec] | None = None,
     check_policy: CheckPolicy | str | None = None,
     **unknown: Any,
-) -> Callable[[Fn], AssetsDefinition]:
+) -> Callable[[_Fn], AssetsDefinition]:
     """Define several assets by one function that materializes them together.
 
         @multi_asset(outs={"users": AssetOut(), "orders": AssetOut(group_name="sales")})
@@ -138,7 +138,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
         of_kind(spec, AssetSpec, what=f"{told}: one of specs", remedy='use AssetSpec("name")')
     shared = {"group_name": group_name, "code_version": code_version, "description": description}
 
-    def define(fn: Fn) -> AssetsDefinition:
+    def define(fn: _Fn) -> AssetsDefinition:
         check_isolation(isolation, fn.__name__)
         signature = read_signature(fn)
         ours = _named(outs, specs, {k: v for k, v in shared.items() if v is not None})
@@ -186,7 +186,7 @@ def multi_asset(  # noqa: PLR0913 - the options people know
 
 
 def _only_policy(
-    fn: Fn, given: BackfillPolicy | None, outs: Mapping[str, AssetOut]
+    fn: _Fn, given: BackfillPolicy | None, outs: Mapping[str, AssetOut]
 ) -> BackfillPolicy | None:
     """The backfill policy of the function: assets materialized together share one."""
     told = [given, *(out.backfill_policy for out in outs.values())]
@@ -242,7 +242,7 @@ def _with_deps(
     return found
 
 
-def _each_once(fn: Fn, made: Mapping[str, AssetSpec]) -> tuple[AssetSpec, ...]:
+def _each_once(fn: _Fn, made: Mapping[str, AssetSpec]) -> tuple[AssetSpec, ...]:
     keys = [spec.key for spec in made.values()]
     twice = sorted({str(key) for key in keys if keys.count(key) > 1})
     if twice:
@@ -256,7 +256,7 @@ def _input_keys(signature: Signature, ins: Mapping[str, AssetIn]) -> dict[str, A
     return {name: ins.get(name, AssetIn()).key_for(name) for name in signature.inputs}
 
 
-def _renamed(fn: Fn, name: str | None) -> Fn:
+def _renamed(fn: _Fn, name: str | None) -> _Fn:
     if name is not None:
         fn.__name__ = name
     return fn

@@ -13,16 +13,16 @@ from servo.sdk.assets.signature import read_signature
 from servo.sdk.assets.specs import IO_MANAGER_KEY, AssetSpec, prefix_parts, to_key
 from servo.sdk.option_kinds import several
 
-Fn = Callable[..., Any]
+_Fn = Callable[..., Any]
 
 
 @overload
-def observable_source_asset(fn: Fn, /) -> AssetsDefinition: ...
+def observable_source_asset(fn: _Fn, /) -> AssetsDefinition: ...
 @overload
-def observable_source_asset(**options: Any) -> Callable[[Fn], AssetsDefinition]: ...
+def observable_source_asset(**options: Any) -> Callable[[_Fn], AssetsDefinition]: ...
 
 
-def observable_source_asset(fn: Fn | None = None, /, **options: Any) -> Any:
+def observable_source_asset(fn: _Fn | None = None, /, **options: Any) -> Any:
     """Define an external asset by the function that observes it.
 
         @observable_source_asset
@@ -36,14 +36,14 @@ def observable_source_asset(fn: Fn | None = None, /, **options: Any) -> Any:
     if fn is not None:
         return _define(fn)
 
-    def define(function: Fn) -> AssetsDefinition:
+    def define(function: _Fn) -> AssetsDefinition:
         return _define(function, **options)
 
     return define
 
 
 def _define(  # noqa: PLR0913 - the options people know
-    fn: Fn,
+    fn: _Fn,
     *,
     key: Any = None,
     name: str | None = None,

@@ -22,7 +22,7 @@ from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition
 DEFAULT_SENSOR = "default_automation_condition_sensor"
 """The sensor that evaluates all conditions without a sensor of their own."""
 
-Subject = AssetKey | AssetCheckKey
+ConditionSubject = AssetKey | AssetCheckKey
 """What has a condition: an asset or a check."""
 
 
@@ -40,7 +40,7 @@ class ConditionGraph(msgspec.Struct, frozen=True, kw_only=True):
         return list(space.named(bits))
 
 
-def text_of(of: Subject) -> str:
+def text_of(of: ConditionSubject) -> str:
     """The string under which the condition of an asset or a check is stored and shown."""
     if isinstance(of, AssetCheckKey):
         return subject((of.asset_key.canonical(), of.name))
@@ -52,7 +52,7 @@ def conditions_of(
     now: datetime,
     *,
     store: Any = None,
-    chosen: Container[Subject] | None = None,
+    chosen: Container[ConditionSubject] | None = None,
 ) -> ConditionGraph:
     """The conditions of the chosen assets and checks, and what they depend on."""
     spaces: dict[str, KeySpace] = {}
@@ -65,7 +65,7 @@ def conditions_of(
     return ConditionGraph(graph=Graph(assets, _selector(project)), spaces=spaces)
 
 
-def all_subjects(project: Project) -> Iterator[Subject]:
+def all_subjects(project: Project) -> Iterator[ConditionSubject]:
     """Every executable asset or check with a condition, in topological order.
 
     Raises `Invalid` for the condition of a check that cannot run without materializing its asset.
@@ -115,7 +115,7 @@ def _asset(
     project: Project,
     key: AssetKey,
     spaces: Mapping[str, KeySpace],
-    wanted: Container[Subject],
+    wanted: Container[ConditionSubject],
     checks: Iterable[AssetCheckSpec],
 ) -> Asset:
     spec, name = project.specs[key], key.canonical()
@@ -152,7 +152,7 @@ def _together(above: KeySpace | None, below: KeySpace | None, mapping: EdgeMappi
 
 
 def _check(
-    spec: AssetCheckSpec, spaces: Mapping[str, KeySpace], wanted: Container[Subject]
+    spec: AssetCheckSpec, spaces: Mapping[str, KeySpace], wanted: Container[ConditionSubject]
 ) -> Check:
     own = spaces.get(spec.asset.canonical())
     deps: list[Dependency] = []
@@ -185,14 +185,14 @@ def _selector(project: Project) -> Callable[[Any, str], bool]:
 
 def divided(
     project: Project, sensors: Iterable[AutomationConditionSensorDefinition]
-) -> dict[str, list[Subject]]:
+) -> dict[str, list[ConditionSubject]]:
     """The assets and checks with conditions, by the sensor that evaluates them.
 
     Only those with code are included. Those that no sensor names belong to the default sensor.
     `Invalid` if two sensors name the same, because both would request it.
     """
-    found: dict[str, list[Subject]] = {}
-    taken: dict[Subject, str] = {}
+    found: dict[str, list[ConditionSubject]] = {}
+    taken: dict[ConditionSubject, str] = {}
     conditions = list(all_subjects(project))
     for sensor in sensors:
         chosen = targeted(project, sensor.target)
@@ -211,7 +211,7 @@ def divided(
     return found
 
 
-def targeted(project: Project, target: Any) -> set[Subject]:
+def targeted(project: Project, target: Any) -> set[ConditionSubject]:
     """The assets of a selection and their checks, or the checks that it names itself."""
     selection = AssetSelection.from_coercible(target)
     assets = selection.resolve(project)

@@ -9,7 +9,7 @@ from typing import Any
 
 from servo.core.declared import AUTOMATION_LABEL
 from servo.core.events.sensors import SensorUpserted
-from servo.sdk.automation.graph import DEFAULT_SENSOR, Subject, divided, text_of
+from servo.sdk.automation.graph import DEFAULT_SENSOR, ConditionSubject, divided, text_of
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.run_requests import DefaultSensorStatus
 from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition
@@ -18,7 +18,7 @@ INTERVAL_S = 1.0
 MOST_NAMED = 3
 
 
-def sensors_of_conditions(project: Project) -> dict[str, list[Subject]]:
+def sensors_of_conditions(project: Project) -> dict[str, list[ConditionSubject]]:
     """The sensors that evaluate conditions, and the assets and checks of each."""
     given = project.sensors.values()
     return divided(
@@ -26,7 +26,7 @@ def sensors_of_conditions(project: Project) -> dict[str, list[Subject]]:
     )
 
 
-def subjects_of_sensor(project: Project, sensor_id: str) -> frozenset[Subject]:
+def subjects_of_sensor(project: Project, sensor_id: str) -> frozenset[ConditionSubject]:
     """The assets and checks whose conditions a sensor evaluates."""
     return frozenset(sensors_of_conditions(project).get(sensor_id, ()))
 
@@ -42,7 +42,7 @@ def declared_sensors(project: Project) -> tuple[SensorUpserted, ...]:
     return tuple(_declared(project, name, of) for name, of in found.items())
 
 
-def _declared(project: Project, name: str, of: list[Subject]) -> SensorUpserted:
+def _declared(project: Project, name: str, of: list[ConditionSubject]) -> SensorUpserted:
     sensor = _definition(project, name)
     seconds = sensor.minimum_interval_seconds
     return SensorUpserted(
@@ -55,7 +55,7 @@ def _declared(project: Project, name: str, of: list[Subject]) -> SensorUpserted:
     )
 
 
-def _described(name: str, target: Any, of: list[Subject]) -> str:
+def _described(name: str, target: Any, of: list[ConditionSubject]) -> str:
     """The assets and checks of a sensor, as users write them."""
     if name == DEFAULT_SENSOR:
         return "everything that has a condition"

@@ -16,8 +16,8 @@ from servo.errors import Invalid
 from servo.sdk.assets.specs import AssetIn
 from servo.sdk.checks.definition import AssetCheckKey, AssetChecksDefinition, AssetCheckSpec
 
-Inputs = Mapping[AssetKey, Mapping[str, AssetKey]]
-Upstream = Mapping[AssetKey, Sequence[AssetKey]]
+_InputsByAsset = Mapping[AssetKey, Mapping[str, AssetKey]]
+_UpstreamByAsset = Mapping[AssetKey, Sequence[AssetKey]]
 
 
 class BoundCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,11 @@ class Checkbook:
     """All checks of a project."""
 
     def __init__(
-        self, order: Sequence[AssetKey], inputs: Inputs, upstream: Upstream, makers: Iterable[Any]
+        self,
+        order: Sequence[AssetKey],
+        inputs: _InputsByAsset,
+        upstream: _UpstreamByAsset,
+        makers: Iterable[Any],
     ) -> None:
         self._rank = {key: place for place, key in enumerate(order)}
         self._inputs = inputs

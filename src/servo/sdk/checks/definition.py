@@ -26,7 +26,7 @@ from servo.sdk.assets.specs import AssetDep, AssetIn, checked_condition, to_deps
 from servo.sdk.metadata.plain_data import unboxed
 from servo.sdk.option_kinds import by_name, of_kind, several
 
-Fn = Callable[..., Any]
+_Fn = Callable[..., Any]
 
 DEFAULT_TIMEOUT = timedelta(minutes=5)
 
@@ -165,7 +165,7 @@ class AssetChecksDefinition:
 
     def __init__(
         self,
-        fn: Fn,
+        fn: _Fn,
         specs: Sequence[AssetCheckSpec],
         signature: Signature,
         options: CheckOptions | None = None,
@@ -230,7 +230,7 @@ def asset_check(  # noqa: PLR0913 - the options people know
     when: str = "after",
     timeout: timedelta | float | None = None,
     severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
-) -> Callable[[Fn], AssetChecksDefinition]:
+) -> Callable[[_Fn], AssetChecksDefinition]:
     """Define a check of an asset by a function that takes the value of the asset.
 
         @asset_check(asset="orders", blocking=True)
@@ -246,7 +246,7 @@ def asset_check(  # noqa: PLR0913 - the options people know
     # A check runs in the task of its asset, so options of tasks are accepted but not used.
     del compute_kind, op_tags, retry_policy, pool
 
-    def define(fn: Fn) -> AssetChecksDefinition:
+    def define(fn: _Fn) -> AssetChecksDefinition:
         spec = AssetCheckSpec(
             name=name or fn.__name__,
             asset=asset,
@@ -298,7 +298,7 @@ def multi_asset_check(  # noqa: PLR0913 - the options people know
     pool: str | None = None,
     timeout: timedelta | float | None = None,
     severity: AssetCheckSeverity | str = AssetCheckSeverity.ERROR,
-) -> Callable[[Fn], AssetChecksDefinition]:
+) -> Callable[[_Fn], AssetChecksDefinition]:
     """Define several checks, of one or more assets, by one function.
 
         @multi_asset_check(specs=[AssetCheckSpec("rows", asset=key) for key in ("a", "b")])
@@ -313,7 +313,7 @@ def multi_asset_check(  # noqa: PLR0913 - the options people know
     if not specs:
         raise Invalid("multi_asset_check needs specs", remedy="pass at least one AssetCheckSpec")
 
-    def define(fn: Fn) -> AssetChecksDefinition:
+    def define(fn: _Fn) -> AssetChecksDefinition:
         what = f"multi_asset_check {fn.__name__}"
         options = CheckOptions(
             timeout=to_timeout(timeout, what),

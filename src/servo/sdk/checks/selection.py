@@ -15,10 +15,10 @@ from servo.sdk.selection.filters import AllChecks, ChecksOf, Selector, SomeCheck
 from servo.sdk.selection.operators import Complement, Intersection, Union, WithoutChecks
 from servo.sdk.selection.selection import AssetSelection
 
-Keys = frozenset[AssetCheckKey]
+_CheckKeys = frozenset[AssetCheckKey]
 
 
-def chosen_of(selection: AssetSelection, project: Project) -> Keys | None:
+def chosen_of(selection: AssetSelection, project: Project) -> _CheckKeys | None:
     """The selected checks; None for all checks of the assets, if the selection names no checks."""
     return _resolved(selection.query, project) if _speaks(selection.query) else None
 
@@ -34,7 +34,7 @@ def _speaks(query: Selector) -> bool:
             return isinstance(query, Complement) and _speaks(query.child)
 
 
-def _resolved(query: Selector, project: Project) -> Keys:
+def _resolved(query: Selector, project: Project) -> _CheckKeys:
     everything = frozenset(checks_of_assets(project, project.specs))
     match query:
         case AllChecks():
@@ -51,7 +51,7 @@ def _resolved(query: Selector, project: Project) -> Keys:
             return frozenset(checks_of_assets(project, query.resolve_inner(project)))
 
 
-def _named(query: AllChecks, everything: Keys) -> Keys:
+def _named(query: AllChecks, everything: _CheckKeys) -> _CheckKeys:
     """The checks of a selection of checks."""
     if isinstance(query, SomeChecks):
         return _known(query.asset_checks, everything)
@@ -60,7 +60,7 @@ def _named(query: AllChecks, everything: Keys) -> Keys:
     return everything
 
 
-def _known(given: tuple[Any, ...], everything: Keys) -> Keys:
+def _known(given: tuple[Any, ...], everything: _CheckKeys) -> _CheckKeys:
     found: set[AssetCheckKey] = set()
     for item in given:
         if isinstance(item, AssetChecksDefinition):

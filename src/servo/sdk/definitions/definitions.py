@@ -17,7 +17,7 @@ from servo.sdk.selection.selection import AssetSelection
 from servo.sdk.triggers.resolution import add_triggers
 from servo.sdk.triggers.schedules import ScheduleDefinition
 
-Asset = AssetsDefinition | AssetSpec
+_AssetLike = AssetsDefinition | AssetSpec
 
 EVERYTHING = "__ASSET_JOB"
 """The name of the implicit job of all assets."""
@@ -64,7 +64,7 @@ class Definitions:
                 f"Definitions has no parameter {', '.join(unknown)}",
                 remedy="see `help(servo.Definitions)`",
             )
-        self.assets: tuple[Asset, ...] = tuple(assets_in(assets or ()))
+        self.assets: tuple[_AssetLike, ...] = tuple(assets_in(assets or ()))
         self.resources = by_name(resources, what="Definitions: resources")
         self.jobs: tuple[AssetJob, ...] = _each(jobs, AssetJob, "job", "use define_asset_job(…)")
         self.schedules = several(schedules, what="Definitions: schedules")

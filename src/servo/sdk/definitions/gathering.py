@@ -21,7 +21,7 @@ from servo.sdk.partitions.mapping import BackfillPolicy
 from servo.sdk.triggers.schedules import PartitionedSchedule, ScheduleDefinition
 from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition, SensorDefinition
 
-Asset = AssetsDefinition | AssetSpec
+_AssetLike = AssetsDefinition | AssetSpec
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ def found_in(module: ModuleType, kind: type[T] | tuple[type[T], ...]) -> list[T]
     return list(found.values())
 
 
-def assets_of(module: ModuleType) -> list[Asset]:
+def assets_of(module: ModuleType) -> list[_AssetLike]:
     """The assets at the top level of a module, in the order of the file."""
     refuse_replaced(module)
     return found_in(module, (AssetsDefinition, AssetSpec))
@@ -71,7 +71,7 @@ def load_assets_from_modules(
     group_name: str | None = None,
     key_prefix: Any = None,
     **options: Any,
-) -> list[Asset]:
+) -> list[_AssetLike]:
     """Load the assets of several modules.
 
         Definitions(assets=load_assets_from_modules([orders, customers], group_name="sales"))
@@ -100,7 +100,7 @@ def load_assets_from_modules(
 
 def load_assets_from_current_module(
     group_name: str | None = None, key_prefix: Any = None, **options: Any
-) -> list[Asset]:
+) -> list[_AssetLike]:
     """Load the assets that the calling module has defined so far."""
     return load_assets_from_modules([_caller()], group_name, key_prefix, **options)
 
@@ -110,14 +110,14 @@ def load_assets_from_package_module(
     group_name: str | None = None,
     key_prefix: Any = None,
     **options: Any,
-) -> list[Asset]:
+) -> list[_AssetLike]:
     """Load the assets of a package and all its modules."""
     return load_assets_from_modules(walk_package(package_module), group_name, key_prefix, **options)
 
 
 def load_assets_from_package_name(
     package_name: str, group_name: str | None = None, key_prefix: Any = None, **options: Any
-) -> list[Asset]:
+) -> list[_AssetLike]:
     """Load the assets of the package of this name and all its modules."""
     return load_assets_from_package_module(
         _package(package_name), group_name, key_prefix, **options
@@ -223,19 +223,19 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
     freshness_policy: Any = None
     backfill_policy: BackfillPolicy | None = None
 
-    def prefix(self, asset: Asset) -> tuple[str, ...]:
+    def prefix(self, asset: _AssetLike) -> tuple[str, ...]:
         """The key prefix of an asset; external assets may have a different one."""
         bare = isinstance(asset, AssetSpec) and self.source_key_prefix is not None
         return prefix_parts(self.source_key_prefix if bare else self.key_prefix)
 
 
-def _changed(assets: Sequence[Asset], change: _Change) -> list[Asset]:
+def _changed(assets: Sequence[_AssetLike], change: _Change) -> list[_AssetLike]:
     """The assets with other keys, and the dependencies between them adapted."""
     keys: dict[AssetKey, AssetKey] = {}
     for asset in assets:
         for spec in _specs_of(asset):
             keys[spec.key] = AssetKey([*change.prefix(asset), *spec.key.parts])
-    found: list[Asset] = []
+    found: list[_AssetLike] = []
     for asset in assets:
         specs = tuple(_changed_spec(spec, keys, change) for spec in _specs_of(asset))
         if isinstance(asset, AssetSpec):
@@ -254,7 +254,7 @@ def _backfilled(asset: AssetsDefinition, policy: BackfillPolicy | None) -> Asset
     return asset
 
 
-def _specs_of(asset: Asset) -> tuple[AssetSpec, ...]:
+def _specs_of(asset: _AssetLike) -> tuple[AssetSpec, ...]:
     return (asset,) if isinstance(asset, AssetSpec) else asset.specs
 
 

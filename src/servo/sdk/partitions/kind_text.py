@@ -17,11 +17,11 @@ from servo.errors import Invalid
 
 CUSTOM = "custom"
 
-Told = Mapping[str, Any]
+KindFields = Mapping[str, Any]
 T = TypeVar("T")
 
 
-def kind_text(told: Told) -> str:
+def kind_text(told: KindFields) -> str:
     """The string form of a value."""
     return canonical_str(dict(told))
 
@@ -38,7 +38,7 @@ class Kinds(Generic[T]):
     """
 
     def __init__(
-        self, what: str, makers: Mapping[str, Callable[[Told], T]], *, instead: str
+        self, what: str, makers: Mapping[str, Callable[[KindFields], T]], *, instead: str
     ) -> None:
         self._what = what
         self._makers = makers
@@ -54,7 +54,7 @@ class Kinds(Generic[T]):
                 remedy="deploy the code that defines the asset again",
             ) from None
 
-    def made(self, told: Told) -> T:
+    def made(self, told: KindFields) -> T:
         """The value of a stored form."""
         kind = told["kind"]
         if kind not in self._makers:

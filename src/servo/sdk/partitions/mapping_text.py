@@ -4,7 +4,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from servo.sdk.partitions.kind_text import Kinds, Told, custom, kind_text
+from servo.sdk.partitions.kind_text import KindFields, Kinds, custom, kind_text
 from servo.sdk.partitions.mapping import (
     AllPartitionMapping,
     DimensionPartitionMapping,
@@ -74,7 +74,7 @@ def _dimensions(mapping: MultiPartitionMapping) -> dict[str, Any]:
     }
 
 
-def _several(told: Told) -> PartitionMapping:
+def _several(told: KindFields) -> PartitionMapping:
     return MultiPartitionMapping(
         {
             name: DimensionPartitionMapping(one["dimension"], _KINDS.made(one["mapping"]))
@@ -83,7 +83,7 @@ def _several(told: Told) -> PartitionMapping:
     )
 
 
-def _windows(told: Told) -> PartitionMapping:
+def _windows(told: KindFields) -> PartitionMapping:
     options = {name: value for name, value in told.items() if name != "kind"}
     return TimeWindowPartitionMapping(**options)
 

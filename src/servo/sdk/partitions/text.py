@@ -12,7 +12,7 @@ from servo.sdk.partitions.definition import (
     PartitionsDefinition,
     StaticPartitionsDefinition,
 )
-from servo.sdk.partitions.kind_text import Kinds, Told, custom, kind_text
+from servo.sdk.partitions.kind_text import KindFields, Kinds, custom, kind_text
 from servo.sdk.partitions.time_partitions import TimeWindowPartitionsDefinition
 
 
@@ -64,7 +64,7 @@ def _instant(value: datetime) -> str:
     return value.astimezone(UTC).isoformat()
 
 
-def _windows_of(told: Told) -> PartitionsDefinition:
+def _windows_of(told: KindFields) -> PartitionsDefinition:
     end = told.get("end")
     return TimeWindowPartitionsDefinition(
         start=datetime.fromisoformat(told["start"]),
@@ -80,7 +80,7 @@ def _windows_of(told: Told) -> PartitionsDefinition:
     )
 
 
-def _several(told: Told) -> PartitionsDefinition:
+def _several(told: KindFields) -> PartitionsDefinition:
     return MultiPartitionsDefinition({n: _KINDS.made(p) for n, p in told["dimensions"].items()})
 
 

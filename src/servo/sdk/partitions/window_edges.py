@@ -142,11 +142,11 @@ def _union(pairs: list[tuple[int, int]]) -> int:
     return bitmaps.bitmap(ends) - bitmaps.bitmap(lows)
 
 
-Offsets = tuple[int, int]
+_Offsets = tuple[int, int]
 
 
 def _spans(
-    source: TimeSpace, target: TimeSpace, *, inner: Offsets = (0, 0), outer: Offsets = (0, 0)
+    source: TimeSpace, target: TimeSpace, *, inner: _Offsets = (0, 0), outer: _Offsets = (0, 0)
 ) -> list[tuple[int, int]]:
     """The range of numbers in `target` that overlaps each window of `source`.
 

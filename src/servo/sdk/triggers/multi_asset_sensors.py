@@ -24,7 +24,7 @@ from servo.sdk.assets.specs import to_key
 from servo.sdk.resources.resources import Resources
 from servo.sdk.triggers.sensors import SensorEvaluationContext
 
-Made = Callable[[AssetKey, int], Sequence[Any]]
+_MaterializationsOf = Callable[[AssetKey, int], Sequence[Any]]
 """The materializations of an asset after a ledger entry, oldest first."""
 
 
@@ -67,7 +67,9 @@ class Consumed(msgspec.Struct, frozen=True, array_like=True):
 class MultiAssetSensorEvaluationContext(SensorEvaluationContext):
     """The context of a multi-asset sensor: unconsumed materializations, and the cursors."""
 
-    def __init__(self, *, monitored: Iterable[AssetKey], made: Made, **options: Any) -> None:
+    def __init__(
+        self, *, monitored: Iterable[AssetKey], made: _MaterializationsOf, **options: Any
+    ) -> None:
         super().__init__(**options)
         self._monitored = tuple(monitored)
         self._made = made

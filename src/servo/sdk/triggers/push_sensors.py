@@ -16,7 +16,12 @@ from typing import Any
 from servo.errors import Invalid
 from servo.sdk.resources.resources import Resources
 from servo.sdk.triggers.run_requests import SensorResult
-from servo.sdk.triggers.sensors import Fn, SensorDefinition, SensorEvaluationContext, decorator_of
+from servo.sdk.triggers.sensors import (
+    SensorDefinition,
+    SensorEvaluationContext,
+    SensorFunction,
+    decorator_of,
+)
 
 
 class PushSensorContext(SensorEvaluationContext):
@@ -52,7 +57,9 @@ class PushSensorDefinition(SensorDefinition, frozen=True, kw_only=True):
         return found
 
 
-def push_sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+def push_sensor(
+    fn: SensorFunction | None = None, /, *, name: str | None = None, **options: Any
+) -> Any:
     """Define a sensor by a function that is called once for each message.
 
         @push_sensor(target="orders")

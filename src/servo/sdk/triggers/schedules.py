@@ -33,7 +33,7 @@ from servo.sdk.triggers.run_requests import (
 )
 from servo.sdk.triggers.targets import Target, called, default_name, evaluated_by, one_target
 
-Fn = Callable[..., Any]
+_Fn = Callable[..., Any]
 
 
 class ScheduleEvaluationContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,12 +95,12 @@ class ScheduleDefinition(msgspec.Struct, frozen=True, kw_only=True):
     job: Any = None
     target: Any = None
     run_config: Any = None
-    run_config_fn: Fn | None = None
+    run_config_fn: _Fn | None = None
     tags: Mapping[str, str] | None = None
-    tags_fn: Fn | None = None
-    should_execute: Fn | None = None
+    tags_fn: _Fn | None = None
+    should_execute: _Fn | None = None
     execution_timezone: str | None = None
-    execution_fn: Fn | None = None
+    execution_fn: _Fn | None = None
     description: str | None = None
     default_status: DefaultScheduleStatus = DefaultScheduleStatus.STOPPED
     required_resource_keys: Sequence[str] | frozenset[str] | set[str] | None = None
@@ -204,7 +204,7 @@ class PartitionedSchedule(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _last_window(partitions_def: TimeWindowPartitionsDefinition) -> Fn:
+def _last_window(partitions_def: TimeWindowPartitionsDefinition) -> _Fn:
     def last_window(context: ScheduleEvaluationContext) -> Any:
         key = partitions_def.get_last_partition_key(context.scheduled_execution_time)
         return [] if key is None else [RunRequest(run_key=key, partition_key=key)]
@@ -263,7 +263,7 @@ def build_schedule_from_partitioned_job(  # noqa: PLR0913 - the options people k
 
 def schedule(
     cron_schedule: str | Sequence[str], *, name: str | None = None, **options: Any
-) -> Callable[[Fn], ScheduleDefinition]:
+) -> Callable[[_Fn], ScheduleDefinition]:
     """Define a schedule by a function that returns run requests for each tick.
 
         @schedule(cron_schedule="0 * * * *", target="orders")
@@ -276,7 +276,7 @@ def schedule(
     those of `ScheduleDefinition`.
     """
 
-    def define(fn: Fn) -> ScheduleDefinition:
+    def define(fn: _Fn) -> ScheduleDefinition:
         given: dict[str, Any] = {"description": (fn.__doc__ or "").strip() or None, **options}
         try:
             return ScheduleDefinition(

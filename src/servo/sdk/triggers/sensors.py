@@ -25,7 +25,7 @@ from servo.sdk.resources.resources import Resources, Silence
 from servo.sdk.triggers.run_requests import DefaultSensorStatus, RunStatus, SensorResult, collected
 from servo.sdk.triggers.targets import Target, called, default_name, evaluated_by, one_target
 
-Fn = Callable[..., Any]
+SensorFunction = Callable[..., Any]
 
 MINIMUM_INTERVAL_S = 30
 TIMEOUT_S = 60
@@ -137,7 +137,7 @@ class SensorDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str = ""
-    evaluation_fn: Fn
+    evaluation_fn: SensorFunction
     job_name: str | None = None
     job: Any = None
     jobs: Sequence[Any] | None = None
@@ -260,7 +260,7 @@ class AutomationConditionSensorDefinition(msgspec.Struct, frozen=True):
         msgspec.structs.force_setattr(self, "run_tags", tags)
 
 
-def sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+def sensor(fn: SensorFunction | None = None, /, *, name: str | None = None, **options: Any) -> Any:
     """Define a sensor by a function that is evaluated at intervals.
 
         @sensor(target="orders", minimum_interval_seconds=60)
@@ -278,7 +278,7 @@ def sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) 
 
 def asset_sensor(
     asset_key: Any, *, name: str | None = None, **options: Any
-) -> Callable[[Fn], AssetSensorDefinition]:
+) -> Callable[[SensorFunction], AssetSensorDefinition]:
     """Define a sensor by a function that is called when an asset was materialized.
 
         @asset_sensor("orders", target="report")
@@ -293,7 +293,7 @@ def asset_sensor(
 
 def multi_asset_sensor(
     monitored_assets: Any, *, name: str | None = None, **options: Any
-) -> Callable[[Fn], MultiAssetSensorDefinition]:
+) -> Callable[[SensorFunction], MultiAssetSensorDefinition]:
     """Define a sensor that monitors the materializations of several assets.
 
         @multi_asset_sensor(monitored_assets=["orders", "customers"], target="report")
@@ -310,7 +310,7 @@ def multi_asset_sensor(
 
 def run_status_sensor(
     run_status: RunStatus, *, name: str | None = None, **options: Any
-) -> Callable[[Fn], RunStatusSensorDefinition]:
+) -> Callable[[SensorFunction], RunStatusSensorDefinition]:
     """Define a sensor by a function that is called when a run reaches a status.
 
         @run_status_sensor(run_status=RunStatus.SUCCESS, monitored_jobs=[nightly])
@@ -329,7 +329,9 @@ def run_status_sensor(
     return decorator_of(None, RunStatusSensorDefinition, name, given)
 
 
-def run_failure_sensor(fn: Fn | None = None, /, *, name: str | None = None, **options: Any) -> Any:
+def run_failure_sensor(
+    fn: SensorFunction | None = None, /, *, name: str | None = None, **options: Any
+) -> Any:
     """Define a sensor by a function that is called when a run fails.
 
         @run_failure_sensor
@@ -377,10 +379,12 @@ def build_run_status_sensor_context(
     )
 
 
-def decorator_of(fn: Fn | None, kind: Any, name: str | None, options: Mapping[str, Any]) -> Any:
+def decorator_of(
+    fn: SensorFunction | None, kind: Any, name: str | None, options: Mapping[str, Any]
+) -> Any:
     """The decorator that defines a sensor of this kind."""
 
-    def define(function: Fn) -> Any:
+    def define(function: SensorFunction) -> Any:
         given = {"description": (function.__doc__ or "").strip() or None, **options}
         made = name or getattr(function, "__name__", "")
         try:
