@@ -245,7 +245,7 @@ def test_a_damaged_newest_manifest_keeps_everybody_from_reading_and_is_rebuilt(d
 @every_damage
 def test_a_damaged_plan_is_noticed_by_the_fold_that_needs_it(damage: str) -> None:
     store = damaged(story(), KINDS["plan"](), DAMAGES[damage])
-    with pytest.raises(Corrupt, match=r"plan chunk .* holds other bytes.*; restore the object"):
+    with pytest.raises(Corrupt, match=r"plan chunk .* does not match its hash; restore the object"):
         _ = rebuild(store, story().paths, from_genesis=True)
 
 
