@@ -76,6 +76,8 @@ def test_a_cursor_is_moved_and_reset(workspace: Workspace) -> None:
     moved = get_cursor(workspace, "files")
     assert (moved.cursor, moved.state_version) == ("99", before.state_version + 1)
     assert move_cursor(workspace, "files", None).cursor is None
+    with pytest.raises(Conflict, match="state_version_changed"):
+        _ = move_cursor(workspace, "files", "5", expected_state_version=1)
     assert get_cursor(workspace, "files").cursor is None
     with pytest.raises(Invalid, match="push sensor and has no cursor"):
         _ = move_cursor(workspace, "told", "1")

@@ -138,8 +138,17 @@ def resume_sensor(workspace: Workspace, name: str) -> SensorChanged:
 
 
 @operation
-def move_cursor(workspace: Workspace, name: str, cursor: str | None) -> CursorMoved:
-    """Set the cursor of a sensor, or clear it. The result of a running evaluation is discarded."""
+def move_cursor(
+    workspace: Workspace,
+    name: str,
+    cursor: str | None,
+    *,
+    expected_state_version: int | None = None,
+) -> CursorMoved:
+    """Set the cursor of a sensor, or clear it. The result of a running evaluation is discarded.
+
+    With `expected_state_version`, `Conflict` if the sensor has changed since that version.
+    """
     row = present_sensor(workspace, name)
     if row.pushed:
         raise Invalid(
@@ -149,7 +158,7 @@ def move_cursor(workspace: Workspace, name: str, cursor: str | None) -> CursorMo
     event = SensorCursorReset(
         sensor_id=name,
         cursor=cursor,
-        expected_state_version=row.state.state_version,
+        expected_state_version=expected_state_version,
         changed_by=workspace.actor,
     )
     return CursorMoved(sensor_id=name, cursor=cursor, receipt=workspace.submit(event).checked())
