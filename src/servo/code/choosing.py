@@ -19,7 +19,7 @@ def location_defining(
     """The only location that defines everything that is selected, and the job."""
     if len(locations) == 1:
         return locations[0]
-    _ = AssetSelection.from_coercible(list(select))  # what is no selection at all is told as that
+    _ = AssetSelection.from_coercible(list(select))  # report bad syntax as such
     found = dict(zip(locations, examine(locations, select=select), strict=True))
     able = [one for one, examined in found.items() if _defines(examined, select, job)]
     if len(able) == 1:
@@ -39,7 +39,7 @@ def _defines(examined: Examined, select: Sequence[str], job: str | None) -> bool
 def _nowhere(
     found: dict[CodeLocation, Examined], select: Sequence[str], job: str | None
 ) -> Invalid | NotFound:
-    """Why no location defines all that is asked for."""
+    """Why no single location defines everything that is selected."""
     owners = {
         term: [one for one, examined in found.items() if term in examined.selected]
         for term in select

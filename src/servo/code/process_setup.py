@@ -18,7 +18,7 @@ class ProcessSetup(msgspec.Struct, frozen=True, kw_only=True):
     location: CodeLocation
     address: Address
     stays: bool = False
-    """Whether whoever leads goes on when there is nothing to do, and takes requests of others."""
+    """Whether the leader keeps running when idle and serves other processes (`servo dev`)."""
 
 
 def framed_setup(setup: ProcessSetup) -> bytes:

@@ -142,7 +142,7 @@ class Engine:
             self._stalled = True
 
     def _answer_reads(self) -> None:
-        """Show the state to whoever wants to see it, while all of it is durable."""
+        """Answer readers of the state while all of it is durable."""
         for _ in range(len(self.inbox.reads)):
             self.inbox.reads.popleft().look(self.state)
 

@@ -28,7 +28,7 @@ class HostedTriggers(StrEnum):
     ALL = "all"
 
     def include(self, wanted: "HostedTriggers") -> bool:
-        """Whether whoever hosts these hosts the wanted ones."""
+        """Whether these include the wanted triggers."""
         return self is HostedTriggers.ALL or wanted in (HostedTriggers.NONE, self)
 
 

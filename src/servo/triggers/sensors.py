@@ -97,7 +97,7 @@ class DueSensor(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition.timeout_ms / 1000
 
     def renewed(self, state: State) -> "DueSensor":
-        """The sensor as it stands now."""
+        """The sensor in its current state."""
         row = state.sensor_state.rows[self.name]
         return msgspec.structs.replace(self, row=row, seq=state.seq)
 

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 Replaying = Callable[[AsOf], AbstractContextManager[ReplayProgress]]
-"""Told to whoever opens a workspace and wants to know how far a read has replayed the ledger."""
+"""Opens a progress report for a read that replays the ledger up to a moment."""
 
 
 @contextmanager

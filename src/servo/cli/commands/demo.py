@@ -78,7 +78,7 @@ class _Play:
         self._title("A project is a Python file; its only database is a folder")
         self._say(
             f"{self._folder / CODE} defines nine tables of a small shop, built with DuckDB. "
-            f"There is no server and no database: all state is in {self._root}."
+            f"Servo needs no server and no database. It keeps all state in {self._root}."
         )
 
     def run_and_kill(self) -> None:

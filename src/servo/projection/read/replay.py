@@ -29,7 +29,7 @@ ReplayProgress = Callable[[int], None]
 PRESENT: AsOf = datetime.max.replace(tzinfo=UTC)
 """The end of the ledger: what was applied and is not published yet counts too.
 
-Whoever decides what to write reads here; the tables may be seconds behind.
+Read here before deciding what to write: published tables may be seconds behind.
 """
 
 NOTHING = Manifest(

@@ -155,7 +155,7 @@ class Pool:
             pause.wait(0.02)
 
     def take_no_more(self) -> None:
-        """Take nothing more, and give back what has not begun; what has goes on: see `busy`."""
+        """Accept no more tasks and return those not started; started ones continue: see `busy`."""
         with self._lock:
             self._draining = True
             self._queue.take_back(self._processes.children)
