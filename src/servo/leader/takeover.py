@@ -38,7 +38,6 @@ from servo.ledger.writer import LedgerWriter
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.read.hydration import Hydrator
 from servo.projection.read.load import load_state
-from servo.projection.read.replay import check_end
 from servo.projection.upkeep.rebuild import rebuild
 
 MAX_TRIES = 50
@@ -116,7 +115,7 @@ def _catch_up(
     hydrator = Hydrator(ports.store, paths, claim)
     while True:
         replay_tail(reader, hydrator, state, epoch=claim.epoch)
-        if not _is_end(ports, paths, reader, state):
+        if not reader.ends_after(state.seq):
             continue
         confirmed_at = ports.clock.monotonic()
         if raise_fence(ports, writer, hydrator, state, claim):
@@ -133,20 +132,6 @@ def _catch_up(
         epoch=claim.epoch,
         confirmed_at=confirmed_at,
     )
-
-
-def _is_end(ports: Ports, paths: Paths, reader: LedgerReader, state: State) -> bool:
-    """Whether nothing is stored behind the last entry read; `Corrupt` if an entry was lost.
-
-    Without this a lost entry would look like the end, and everything behind it like leftovers.
-    """
-    try:
-        check_end(ports.store, paths, state.seq)
-    except Corrupt:
-        if reader.read(state.seq + 1) is None:
-            raise
-        return False
-    return True
 
 
 def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, *, epoch: int) -> None:
