@@ -1,6 +1,8 @@
 """Becoming the leader of a workspace.
 
-1. Create the next manifest with the epoch raised and a fresh owner nonce, then read the newest
+1. Read the last ledger entry that the newest manifest has applied, and compare its hash: on a
+   ledger that lost it nobody may build, because nothing could ever be folded past the hole.
+   Create the next manifest with the epoch raised and a fresh owner nonce, then read the newest
    manifest back: if its owner is not us, begin again. The slot may have been won by somebody
    else, lost again and collected while we slept, and our create then succeeded on a slot that
    no longer means anything.
@@ -84,12 +86,29 @@ def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manif
 def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:
     """Create the manifest that makes us the owner; None if we are not, and should try again."""
     latest = manifests.latest()
+    if latest is not None:
+        check_last_applied(LedgerReader(manifests.store, manifests.paths), latest)
     owner = ports.nonce()
     claim = _successor(ports, latest, owner)
     if manifests.create(claim) is not None:
         return None
     newest = manifests.latest()
     return claim if is_owner(newest, owner) else None
+
+
+def check_last_applied(reader: LedgerReader, manifest: Manifest) -> None:
+    """`Corrupt` if the ledger lost the last entry that `manifest` has applied."""
+    seq = manifest.applied_seq
+    if not seq:
+        return
+    found = reader.read(seq)
+    if found is None or found[1] != manifest.last_hash:
+        what = "is missing" if found is None else "was replaced by another"
+        raise Corrupt(
+            f"ledger entry {seq} was published and {what}",
+            remedy="restore this entry from a backup, as the runbook `corrupt-ledger-entry` says; "
+            "until then the workspace can be read and not be led",
+        )
 
 
 def is_owner(newest: Manifest | None, owner: str) -> bool:
