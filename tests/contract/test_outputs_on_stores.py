@@ -64,7 +64,7 @@ def test_what_expired_and_what_nobody_accepted_is_deleted(store: ObjectStore) ->
     assert (report.outputs, len(report.deleted)) == (2, 4)
     stored = story.objects(story.paths.assets_prefix)
     assert {key.split("/")[-2] for key in stored} == {"e3"}
-    assert outputs.load(story.paths.output("ns/a", "e3")) == "e3" * 50_000
+    assert outputs.load(story.paths.output("ns/a", "e3"), "") == "e3" * 50_000
 
 
 def _published(story: StoredStory) -> list[Row]:

@@ -1,6 +1,5 @@
 """Where the ledger ends: told from a hole, also while somebody appends to it."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -41,7 +40,7 @@ class BusyStore(MemoryStore):
 
     def list_after(
         self, prefix: str, *, after: str = "", limit: int | None = None
-    ) -> Sequence[ObjectMeta]:
+    ) -> list[ObjectMeta]:
         missed = PATHS.ledger_entry(self._next)
         self.append(2)
         found = super().list_after(prefix, after=after)

@@ -96,7 +96,7 @@ class Workspace(StoredStory):
 
     def loads(self, name: str) -> bool:
         try:
-            return self.outputs.load(self.paths.output("ns/a", name)) == f"{name}{LARGE}"
+            return self.outputs.load(self.paths.output("ns/a", name), "") == f"{name}{LARGE}"
         except NotFound:
             return False
 

@@ -54,7 +54,7 @@ class Calls:
         self._instance = instance
         self._partitions = PartitionInputs(project, clock, instance)
         self._storing = Storing(project, outputs, log, self._partitions)
-        self._values = AssetValues(project, outputs, self._storing, instance)
+        self._values = AssetValues(project, self._storing, instance)
         self._checks = ProjectChecks(project, outputs, clock)
         runnable = {**dict.fromkeys(project.makers), **dict.fromkeys(project.checks)}
         self.keys = {str(key.canonical()): key for key in runnable}

@@ -164,15 +164,16 @@ class MaterializedRun:
         if self._memory is not None:
             parts = to_key(asset).parts
             return self._memory.values.get(parts if made is None else (*parts, made))
-        uri = row.last_output_uri
+        uri, digest = row.last_output_uri, row.last_content_hash
         if partition_key is not None:
-            uri = self._uri_of(key, partition_key)
-        return self._outputs.load(uri) if uri else None
+            stored = self._partition(key, partition_key)
+            uri, digest = stored.output_uri, stored.content_hash
+        return self._outputs.load(uri, digest) if uri else None
 
-    def _uri_of(self, key: str, partition_key: str) -> str:
+    def _partition(self, key: str, partition_key: str) -> MaterializationRow:
         for row in self.materializations:
             if row.asset_key == key and self._plain(key, row.partition_key) == partition_key:
-                return row.output_uri
+                return row
         raise NotFound(
             f"the partition {partition_key!r} of {key} was not materialized in this run",
             remedy="see `failures` for the reason",

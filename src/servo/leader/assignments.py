@@ -15,10 +15,14 @@ from servo.core.tags import CONFIG_LABEL
 
 
 class PinnedInput(msgspec.Struct, frozen=True, array_like=True):
-    """An output that was the latest when the execution was granted."""
+    """An output that was the latest when the execution was granted.
+
+    `content_hash` is that of its data, as the ledger has it; empty if it has none.
+    """
 
     materialization_id: str
     uri: str
+    content_hash: str = ""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="assignment"):

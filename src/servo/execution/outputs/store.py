@@ -2,7 +2,9 @@
 
 Everything an execution stores lies under `assets/{asset}/{exec_id}/`, and counts from the moment
 `_commit.json` is created there: the marker names every file with its hash, and a folder without
-one is rubbish. Nobody else writes under an execution's id, so nothing is ever overwritten. A small
+one is rubbish. A reader compares the marker with the place where it found it and with the hash
+that the ledger has of the data, so that no other output can stand in for the one it asked for.
+Nobody else writes under an execution's id, so nothing is ever overwritten. A small
 value stands inside the marker itself: one object, one write. Which output is the latest is not
 decided here but by the ledger.
 """
@@ -22,6 +24,7 @@ from servo.ledger.paths import DATA, MARKER, Paths
 from servo.ports.object_store import ObjectStore
 
 INLINE_BYTES = 64 * 1024
+_REMEDY = "materialize the asset again, or restore the object from a backup"
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,24 +120,31 @@ class OutputStore:
             if self._store.get(key).data != data:
                 raise
 
-    def load(self, uri: str) -> Any:
+    def load(self, uri: str, content_hash: str) -> Any:
         """The value of a committed output; `Corrupt` if its bytes are not those committed."""
-        codec, data = self.read(uri)
+        codec, data = self.read(uri, content_hash)
         if codec.startswith(tables.PREFIX):
             return tables.decode_table(data, codec.removeprefix(tables.PREFIX))
         return codecs.decode(codec, data)
 
-    def read(self, uri: str) -> tuple[str, bytes]:
-        """The codec and the bytes of a committed output."""
+    def read(self, uri: str, content_hash: str) -> tuple[str, bytes]:
+        """The codec and the bytes of a committed output.
+
+        `content_hash` is what the ledger says of it; empty if the ledger has none.
+        """
         marker = self._marker(uri)
         if marker.value is not None:
             data = base64.b64decode(marker.value)
         else:
             data = b"".join([self._store.get(f"{uri}{file.name}").data for file in marker.files])
-        if sha256(data).hexdigest() != marker.sha256:
+        digest = sha256(data).hexdigest()
+        if digest != marker.sha256:
+            raise Corrupt(f"the output {uri} is damaged", remedy=_REMEDY)
+        if content_hash and digest != content_hash:
             raise Corrupt(
-                f"the output {uri} is damaged",
-                remedy="materialize the asset again, or restore the object from a backup",
+                f"the output {uri} is not the one that was committed: its hash differs from the "
+                "one in the ledger",
+                remedy=_REMEDY,
             )
         return marker.codec, data
 
@@ -145,6 +155,13 @@ class OutputStore:
     def _marker(self, uri: str) -> Marker:
         key = f"{uri}{MARKER}"
         try:
-            return _decoder.decode(self._store.get(key).data)
+            marker = _decoder.decode(self._store.get(key).data)
         except msgspec.MsgspecError as error:
-            raise Corrupt(f"{key}: {error}", remedy="materialize the asset again") from error
+            raise Corrupt(f"{key} is damaged: {error}", remedy=_REMEDY) from error
+        if not self._paths.is_output(uri, marker.asset_key, marker.exec_id):
+            raise Corrupt(
+                f"{key} is the marker of another output: {marker.asset_key} of execution "
+                f"{marker.exec_id}",
+                remedy=_REMEDY,
+            )
+        return marker

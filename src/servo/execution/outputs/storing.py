@@ -56,7 +56,7 @@ class Storing:
                 f"{upstream} was never materialized, and {work.asset_key} needs it",
                 allow_retries=False,
             )
-        return self._value(pinned, hint)
+        return self.value(pinned, hint)
 
     def fetch(
         self, work: Assignment, upstream: AssetKey, stored: StoredValue, resources: Resources
@@ -67,8 +67,10 @@ class Storing:
         making = self._making(work)
         return loader.load_input(self._input_context(upstream, stored, making, resources))
 
-    def _value(self, pinned: PinnedInput, hint: Any) -> Any:
-        return as_asked(self._outputs.load(pinned.uri) if pinned.uri else None, hint)
+    def value(self, stored: PinnedInput, hint: Any) -> Any:
+        """A value that Servo has stored itself; None if it stored none."""
+        found = self._outputs.load(stored.uri, stored.content_hash) if stored.uri else None
+        return as_asked(found, hint)
 
     def _partitions_of(
         self, work: Assignment, upstream: AssetKey, found: Partitions, hint: Any
@@ -84,8 +86,8 @@ class Storing:
                 allow_retries=False,
             )
         if len(found.keys) == 1:
-            return self._value(pins[found.keys[0]], hint) if pins else None
-        values = {key: self._value(pinned, None) for key, pinned in pins.items()}
+            return self.value(pins[found.keys[0]], hint) if pins else None
+        values = {key: self.value(pinned, None) for key, pinned in pins.items()}
         return values or None
 
     def _making(self, work: Assignment) -> Partitions:

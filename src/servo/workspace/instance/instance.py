@@ -34,6 +34,8 @@ from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.errors import Invalid, NotFound
+from servo.leader.assignments import PinnedInput
+from servo.leader.inputs import latest_output
 from servo.leader.service import Service
 from servo.ports.world import World
 from servo.projection.files.arrow import ArrowTable, pa, pc
@@ -66,7 +68,7 @@ from servo.workspace.usual_address import usual_address
 VERSION_TAG = "dagster/data_version"
 
 R = TypeVar("R", bound=Row)
-_LATEST = ("partition_key", "last_materialization_id", "last_output_uri")
+_LATEST = ("partition_key", "last_materialization_id", "last_output_uri", "last_content_hash")
 
 
 class ServoInstance:
@@ -169,24 +171,21 @@ class ServoInstance:
         made = rows.filter(pc.is_valid(rows["last_materialization_id"]))
         return {shown_partition(key) or "" for key in made["partition_key"].to_pylist()}
 
-    def latest_outputs(
-        self, asset_key: Any, partitions: Sequence[str]
-    ) -> dict[str, tuple[str, str]]:
-        """What is stored of an asset's partitions: an output and its place, by typed key."""
+    def latest_outputs(self, asset_key: Any, partitions: Sequence[str]) -> dict[str, PinnedInput]:
+        """The latest outputs of an asset's partitions, by typed key."""
         rows = self._partitions(asset_key)
         rows = rows.filter(pc.is_in(rows["partition_key"], value_set=pa.array(partitions)))
         return {
-            row["partition_key"]: (row["last_materialization_id"], row["last_output_uri"])
-            for row in rows.to_pylist()
-            if row["last_materialization_id"] is not None
+            key: PinnedInput(*output)
+            for key, *output in zip(*(rows[name].to_pylist() for name in _LATEST), strict=True)
+            if output[0] is not None
         }
 
-    def latest_output(self, asset_key: Any) -> str | None:
-        """Where the newest output of an asset is stored; empty if it is stored elsewhere."""
+    def latest_output(self, asset_key: Any) -> PinnedInput | None:
+        """The newest output of an asset; None if it was never materialized."""
         name = to_key(asset_key).canonical()
         rows = [row for row in self._rows("assets", AssetRow) if row.asset_key == name]
-        made = [row.last_output_uri for row in rows if row.last_materialization_id is not None]
-        return made[0] if made else None
+        return latest_output(rows[0]) if rows else None
 
     def _partitions(self, asset_key: Any) -> ArrowTable:
         """The rows of an asset's partitions, in columns: there may be very many."""
