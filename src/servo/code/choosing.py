@@ -50,13 +50,13 @@ def _nowhere(
     if not missing:
         told = ", ".join(f"{term} by {_names(own)}" for term, own in owners.items())
         return Invalid(
-            f"no code location defines all of it: {told}",
-            remedy="name a location and what it defines, one command for each location",
+            f"no single code location defines everything selected: {told}",
+            remedy="use one command for each location, with the assets that it defines",
         )
     broken = "".join(f"; {its.error}" for its in found.values() if its.error)
     return NotFound(
         f"none of the code locations {_names(list(found))} defines {', '.join(missing)}{broken}",
-        remedy="see `servo list LOCATION` for what each has",
+        remedy="see `servo list LOCATION` for what each defines",
     )
 
 

@@ -55,7 +55,7 @@ def import_fresh(folder: Path) -> None:
 def _finder(path: str) -> PathEntryFinder:
     place = Path(path or ".").resolve()
     if not any(_below(place, root) for root in _roots):
-        raise ImportError(f"{path} is below no project")
+        raise ImportError(f"{path} is not in a project folder")
     return _find(path)
 
 

@@ -66,7 +66,7 @@ class PartitionInputs:
 
         def find(name: str) -> Partitions:
             if name not in inputs:
-                raise Failure(f"{key} takes no {name!r}", allow_retries=False)
+                raise Failure(f"{key} has no input {name!r}", allow_retries=False)
             return self.of_input(work, key, inputs[name]) or NONE
 
         return find

@@ -58,13 +58,15 @@ class AssetValues:
     def _check(self, work: Assignment, key: AssetKey, partition: str | None) -> None:
         spec = self._project.specs.get(key)
         if spec is None:
-            raise Invalid(f"there is no asset {key} here", remedy="load one of this project")
+            raise Invalid(
+                f"this project has no asset {key}", remedy="load an asset of this project"
+            )
         if partition is not None and spec.partitions_def is None:
-            raise Invalid(f"{key} has no partitions", remedy="leave out partition_key")
+            raise Invalid(f"{key} has no partitions", remedy="omit partition_key")
         if partition is None and spec.partitions_def is not None and not self._above(work, key):
             raise Invalid(
                 f"{key} has partitions, and {work.asset_key} does not depend on it",
-                remedy="pass one: partition_key=...",
+                remedy="choose a partition: partition_key=...",
             )
 
     def _above(self, work: Assignment, key: AssetKey) -> bool:

@@ -200,8 +200,8 @@ def _values_of(made: MadeAsset, keys: Sequence[str]) -> Mapping[str, Any]:
     """The value of each partition, by its key."""
     if len(keys) > MOST_VALUES:
         raise Failure(
-            f"{made.key} has values for {len(keys)} partitions, and {MOST_VALUES} can be stored "
-            f"together: use BackfillPolicy.multi_run({MOST_VALUES}), or an IO manager",
+            f"{made.key} has values for {len(keys)} partitions; at most {MOST_VALUES} can be "
+            f"stored together: use BackfillPolicy.multi_run({MOST_VALUES}), or an IO manager",
             allow_retries=False,
         )
     value: Any = made.value

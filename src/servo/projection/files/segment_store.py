@@ -69,7 +69,7 @@ def build(place: FilePlacement, change: TierChange, where: Paths) -> Segment:
     segment = None if writer is None else writer.finish()
     if segment is None:
         raise Internal(
-            f"a file of {place.table} without rows was to be written",
+            f"refused to write a file of {place.table} without rows",
             remedy="nothing was published; report this as a bug",
         )
     return segment
