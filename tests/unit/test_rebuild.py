@@ -144,7 +144,7 @@ def test_a_ledger_that_lost_its_end_is_not_complete() -> None:
     _ = story.publish()
     story.store.delete(story.paths.ledger_entry(story.state.seq))
     with pytest.raises(
-        Corrupt, match=r"the ledger ends with entry \d+ and entry \d+ was published"
+        Corrupt, match=r"the ledger ends with entry \d+, but entry \d+ was published"
     ):
         _ = rebuild(story.store, story.paths, from_genesis=True)
 

@@ -1,8 +1,8 @@
-"""Which of several code locations is meant by what somebody selects.
+"""Which of several code locations a selection refers to.
 
-Assets and jobs are defined by one location of a project, so naming them names their location. Each
-is asked in a process of its own, as their modules may be called the same. Where the answer is not
-one location, nothing is guessed: the error says which location defines what.
+Each asset and job is defined by one location, so a selection determines its location. Each location
+is examined in a separate process, because their modules may have the same names. If the answer is
+not exactly one location, the error says which location defines what.
 """
 
 from collections.abc import Sequence

@@ -65,7 +65,7 @@ def stretch(
     last = counted[-1]
     if len(counted) == MAX_COUNTED:
         last = cron.newest_between(row.low_water, until, 1)[0]
-        reason = f"{reason}; only the first {MAX_COUNTED} were counted"
+        reason = f"{reason}; counting stopped at {MAX_COUNTED}, there may be more"
     return TicksSkipped(
         schedule_id=row.schedule_id,
         first=counted[0],

@@ -292,7 +292,7 @@ def test_a_missing_file_of_the_newest_version_is_damage() -> None:
     leader.publish("a")
     (file,) = leader.manifest.files("quotas", Tier.ACTIVE)
     leader.store.delete(file.key)
-    with pytest.raises(Corrupt, match="names a file that does not exist"):
+    with pytest.raises(Corrupt, match="refers to a file that does not exist"):
         _ = Reader(leader.store, PATHS).read(names)
     with pytest.raises(Gone):
         _ = load_state(leader.store, leader.manifest, "acme", "prod")

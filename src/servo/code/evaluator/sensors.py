@@ -1,8 +1,8 @@
-"""Evaluating sensors: those that look by themselves, and those that are told by messages.
+"""Evaluating sensors: those that poll, and those that receive messages.
 
-A run key that a sensor gives is its own: no other sensor, and nobody else, asks for the same run by
-it. A run that was asked for before is not asked for again: sensors that name all they see, every
-time, are common, and cost nothing.
+A run key from a sensor is scoped to that sensor: no other sensor or request uses the same key. A
+run that was requested before is not requested again: sensors that return everything they see, every
+time, are common and cost nothing.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ from servo.sdk.triggers.sensors import (
 )
 
 BATCH_SECONDS = 1.0
-"""After so long of evaluating messages the answer is given, about as many as were evaluated."""
+"""After this time an evaluation of messages answers for those evaluated so far."""
 
 MOST_RUNS = 1_000
 """Runs of one evaluation, which are committed with it as a whole."""
@@ -55,7 +55,7 @@ MOST_NAMED = 5
 
 
 def evaluate_sensor(loaded: LoadedLocation, asked: EvaluateSensor) -> Evaluated:
-    """The runs that a sensor asks for, why there are none, or what went wrong."""
+    """The runs that a sensor requests, or why there are none, or the error."""
     try:
         sensor = _found(loaded, asked.sensor_id)
         found = _looked(loaded, sensor, asked)
