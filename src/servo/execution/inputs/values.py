@@ -1,8 +1,8 @@
-"""`context.load_asset_value`: an asset by its key, while another one is made.
+"""`context.load_asset_value`: an asset by its key, during the execution of another.
 
-What the asset at hand is made from is loaded as its parameters are: as it was at the grant. Of any
-other asset, and of a partition that is named, the newest that counts is loaded. An IO manager that
-the execution has not opened is opened for the one value.
+Upstream assets are loaded as parameters are: as they were at the grant. For any other asset, and
+for a named partition, the newest output that counts is loaded. An IO manager that the execution has
+not opened is opened for this one value.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class AssetValues:
             )
 
     def _above(self, work: Assignment, key: AssetKey) -> bool:
-        """Whether what is made here is made from an asset."""
+        """Whether the executed asset depends on an asset."""
         made = (AssetKey.parse(name) for name in (work.asset_key, *work.also_makes))
         return any(key in self._project.upstream[one] for one in made)
 
