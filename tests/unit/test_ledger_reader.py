@@ -88,7 +88,7 @@ def test_an_entry_that_is_missing_before_a_later_one_is_a_hole(archived: bool) -
     if archived:
         archive_range(store, PATHS, 5, 6)
     store.delete(PATHS.ledger_entry(4))
-    with pytest.raises(Corrupt, match="ledger entry 4 is missing and entry 5 exists"):
+    with pytest.raises(Corrupt, match="ledger entry 4 is missing, but entry 5 exists"):
         LedgerReader(store, PATHS).ends_after(3)
 
 

@@ -71,7 +71,7 @@ class LedgerReader:
         if self.read_bytes(seq + 1) is not None:
             return False
         raise Corrupt(
-            f"ledger entry {seq + 1} is missing and entry {later} exists",
+            f"ledger entry {seq + 1} is missing, but entry {later} exists",
             remedy="restore the missing entries from a backup; entries are never skipped",
         )
 
