@@ -180,7 +180,6 @@ def test_a_tick_without_an_offset_is_in_the_time_zone_of_its_schedule(server: Se
     ("target", "parameter", "message"),
     [
         ("/runs?limit=many", "limit", "invalid value for limit: 'many'; pass an integer"),
-        ("/runs", "limit", "the parameter limit is missing; pass limit"),
         ("/runs?limit=1&limit=2", "limit", "the parameter limit is given 2 times; give it once"),
         (
             "/status?colour=red",
@@ -234,6 +233,13 @@ def test_a_value_of_a_body_that_does_not_fit_is_named(
     with pytest.raises(InvalidParameter) as refused:
         server.answer("POST", "/runs", body)
     assert (refused.value.parameter, str(refused.value)) == (parameter, message)
+
+
+def test_a_parameter_that_is_missing_is_named(server: Server) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        server.answer("PUT", "/quotas", {})
+    message = "the parameter limits is missing; pass limits"
+    assert (refused.value.parameter, str(refused.value)) == ("limits", message)
 
 
 def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
