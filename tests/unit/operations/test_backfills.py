@@ -119,7 +119,10 @@ def test_the_evaluator_refuses_with_the_kind_and_the_remedy(
         _ = preview_backfill(
             workspace, evaluator, Asked(choice=Choice(keys=("z",)), request_id="x")
         )
-    with pytest.raises(Invalid, match="no partitions were selected; select some with --partition"):
+    with pytest.raises(
+        Invalid,
+        match="no partitions were selected; pass keys, a range with",
+    ):
         _ = preview_backfill(workspace, evaluator, Asked(choice=Choice(), request_id="x"))
 
 

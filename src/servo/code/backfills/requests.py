@@ -44,12 +44,30 @@ Which = Literal["", "all", "missing", "failed", "stale"]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which partitions: these, or all from one to another, or those of them that are so."""
+    """Which partitions: `keys`, or those from `start` to `end`, or those of them in a state.
+
+    `which` is that state; "all" is every partition. Without `start` and `end` it is meant of all.
+    """
 
     start: str | None = None
     end: str | None = None
     keys: tuple[str, ...] = ()
     which: Which = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects nothing."""
+        return not (self.keys or self.which or self.has_range)
+
+    @property
+    def has_range(self) -> bool:
+        """Whether a first or a last partition is given."""
+        return self.start is not None or self.end is not None
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether it has both single partitions and another selection."""
+        return bool(self.keys) and (bool(self.which) or self.has_range)
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,18 +266,17 @@ def again(
 
 
 def _chosen(backfilled: Backfilled, choice: Choice, known: Standing) -> tuple[OfOne, Sequence[str]]:
-    named = [key for key in (choice.start, choice.end, *choice.keys) if key is not None]
-    if not named and not choice.which:
+    if choice.is_empty:
         raise Invalid(
             "no partitions were selected",
-            remedy="select some with --partition, a range with --from and --to, or use --all, "
-            "--missing, --failed or --stale",
+            remedy="pass keys, a range with start and end, or which: all, missing, failed or stale",
         )
-    if choice.keys and (choice.which or choice.start is not None or choice.end is not None):
+    if choice.is_ambiguous:
         raise Invalid(
-            "single partitions cannot be combined with another selection",
-            remedy="use --partition, or a range with --from and --to",
+            "keys cannot be combined with start, end or which",
+            remedy="pass either keys, or a range and a state",
         )
+    named = [key for key in (choice.start, choice.end, *choice.keys) if key is not None]
     one = _owner_of(backfilled, named)
     keys = _keys(one, choice)
     return one, _filtered(one, keys, choice.which, known)
@@ -310,16 +327,16 @@ def _filtered(one: OfOne, keys: Sequence[str], which: Which, known: Standing) ->
 
 def _check_numbers(asked: Asked) -> None:
     limits = (
-        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "invalid chunk size:"),
-        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "invalid concurrency:"),
-        (asked.max_failed, range(MAX_PARTITIONS + 1), "invalid max_failed:"),
-        (asked.max_failed_percent, range(101), "invalid max_failed percentage:"),
-        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "invalid priority:"),
+        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "chunk_size"),
+        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "concurrency"),
+        (asked.max_failed, range(MAX_PARTITIONS + 1), "max_failed"),
+        (asked.max_failed_percent, range(101), "max_failed_percent"),
+        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "priority"),
     )
-    for value, allowed, problem in limits:
+    for value, allowed, field in limits:
         if value is not None and value not in allowed:
             raise Invalid(
-                f"{problem} {value}",
+                f"invalid {field}: {value}",
                 remedy=f"use a whole number from {allowed[0]} to {allowed[-1]}",
             )
 
