@@ -32,8 +32,6 @@ from servo.planning.partition_choice import key_as_written
 from servo.ports.object_store import ObjectStore
 from servo.projection.partitions.report import PartitionReader, PartitionReport
 from servo.projection.read.reader import Snapshot
-from servo.sdk.partitions.definition import PartitionsDefinition
-from servo.sdk.partitions.text import partitions_from_text
 
 INLINE_PARTITIONS = 2_000
 INLINE_BYTES = 100_000
@@ -87,18 +85,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing:
-    """What is known of the partitions of some assets; nothing of those that nobody deployed.
+    """What is known of the partitions of some assets."""
 
-    `changed` are those that the code divides otherwise than they were deployed: as it does, and as
-    they were. What was made of them counts where the partition is stored under the same key.
-    """
-
-    def __init__(
-        self,
-        reports: Mapping[AssetKey, PartitionReport],
-        changed: Mapping[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] | None = None,
-    ) -> None:
-        self._changed = changed or {}
+    def __init__(self, reports: Mapping[AssetKey, PartitionReport]) -> None:
         self._spaces = {key: report.space for key, report in reports.items()}
         self._made = {key: _flags(report.status.made) for key, report in reports.items()}
         self._failed = {key: _flags(report.status.failed) for key, report in reports.items()}
@@ -118,17 +107,11 @@ class Standing:
 
     def _holds(self, flags: Mapping[AssetKey, bytes], asset: AssetKey, key: str) -> bool:
         number = self._spaces[asset].ordinal(key) if asset in self._spaces else None
-        if number is None or not self._is_the_same(asset, key):
+        if number is None:
             return False
         place, bit = divmod(number, 8)
         held = flags[asset]
         return place < len(held) and bool(held[place] >> bit & 1)
-
-    def _is_the_same(self, asset: AssetKey, key: str) -> bool:
-        if asset not in self._changed:
-            return True
-        now, then = self._changed[asset]
-        return now.typed_key(key) == then.typed_key(key)
 
 
 def _flags(bits: int) -> bytes:
@@ -137,21 +120,21 @@ def _flags(bits: int) -> bytes:
 
 
 def standing(snapshot: Snapshot | None, now: datetime, backfilled: Backfilled) -> Standing:
-    """What a workspace knows of the partitions of some assets, as they were deployed."""
+    """What a workspace knows of the partitions of some assets, judged by the code as it is now.
+
+    Whether that code is deployed makes no difference. What was made under another partitions
+    definition counts where a partition is stored under the same key.
+    """
     if snapshot is None:
         return Standing({})
-    workspace = PartitionReader(snapshot, now)
-    reports: dict[AssetKey, PartitionReport] = {}
-    changed: dict[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] = {}
-    for key in backfilled.assets:
-        row = workspace.assets.get(key.canonical())
-        then = None if row is None else partitions_from_text(row.partitions)
-        if then is not None:
-            reports[key] = workspace.report(key.canonical())
-            as_written = backfilled.relations.definition(key)
-            if as_written is not None and as_written != then:
-                changed[key] = (as_written, then)
-    return Standing(reports, changed)
+    workspace = PartitionReader(snapshot, now, backfilled.project.definitions())
+    return Standing(
+        {
+            key: workspace.report(key.canonical())
+            for key in backfilled.assets
+            if backfilled.relations.definition(key) is not None
+        }
+    )
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
