@@ -41,7 +41,7 @@ from servo.core.keys import TaskOperation
 from servo.core.retry import RetryRules
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import TaskRow
-from servo.core.state.states import TaskState
+from servo.core.state.states import TaskState, TransitionReason
 from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
 from servo.execution.attempt import failed
@@ -188,7 +188,7 @@ def test_a_retry_has_the_policy_of_the_job_as_it_is_now(job: str | None, attempt
         task_key="orders:materialize",
         asset_key="orders",
         state=TaskState.FAILED,
-        reason="",
+        reason=TransitionReason.PLANNED,
         transitioned_at=NOW,
         row_version=1,
     )

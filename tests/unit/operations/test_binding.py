@@ -251,7 +251,7 @@ def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
         binder.respond(one, OperationRequest(body=b"{"))
 
 
-PAGED = [
+PAGED: list[tuple[str, dict[str, str]]] = [
     ("runs.list_runs", {}),
     ("stale.list_stale", {}),
     ("partitions.list_partitions", {"asset": "orders"}),

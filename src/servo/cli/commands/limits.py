@@ -15,7 +15,7 @@ from servo.cli.options.workspace import (
     with_workspace,
 )
 from servo.cli.rendering.output import console, emit_json
-from servo.cli.rendering.receipts import QUEUED, tell_change, tell_receipt
+from servo.cli.rendering.receipts import tell_change
 from servo.cli.rendering.replay_bar import replay_bar
 from servo.cli.rendering.tables import grid
 from servo.errors import Invalid
@@ -55,10 +55,7 @@ def set_(*, workspace: Workspace, name: str, limit: int, json_: bool) -> int:
     Creates the workspace if it does not exist.
     """
     found = set_pool_limit(workspace, name, limit)
-    if json_:
-        emit_json(found)
-        return QUEUED if found.receipt.queued else 0
-    return tell_receipt(found.receipt, f"Limited the pool {name} to {limit}.")
+    return tell_change(found, f"Limited the pool {name} to {limit}.", json_=json_)
 
 
 @pool.command("remove", short_help="Remove the limit of a pool.")
@@ -68,10 +65,7 @@ def set_(*, workspace: Workspace, name: str, limit: int, json_: bool) -> int:
 def remove(*, workspace: Workspace, name: str, json_: bool) -> int:
     """Remove the limit of the pool NAME."""
     found = remove_pool_limit(workspace, name)
-    if json_:
-        emit_json(found)
-        return QUEUED if found.receipt.queued else 0
-    return tell_receipt(found.receipt, f"Removed the limit of the pool {name}.")
+    return tell_change(found, f"Removed the limit of the pool {name}.", json_=json_)
 
 
 @pool.command("list", short_help="List the limits of pools.")
