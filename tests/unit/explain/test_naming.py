@@ -20,6 +20,10 @@ DAY = PartitionKey.parse("day=d:2026-01-01").canonical()
         ("odd:key", ("odd:key", None)),
         ("odd:key:x:y", ("odd:key", "x:y")),
         ("odd.sub:key:x", ("odd.sub:key", "x")),
+        ("raw/orders[2026-01-01]", ("raw/orders", "2026-01-01")),
+        ("orders[a:b[c]]", ("orders", "a:b[c]")),
+        ("orders:[x]", ("orders", "[x]")),
+        ("orders[x", ("orders[x", None)),
     ],
 )
 def test_the_asset_ends_where_a_known_key_does(text: str, split: tuple[str, str | None]) -> None:
