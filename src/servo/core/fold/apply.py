@@ -73,6 +73,7 @@ _ONE_NAME: Mapping[type[Any], tuple[str]] = {kind: (kind.__name__,) for kind in 
 _REPORTS = (TaskStarted, TaskFinished)
 _APPLIED = Status.APPLIED
 NO_TIME = timedelta(0)
+_EXPIRED = f"expired: the batch was sent more than {ANSWERS_KEPT_FOR.days} days ago"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -143,7 +144,7 @@ def _apply(  # noqa: C901, PLR0911 - one line for each thing that can become of 
     if key and (known := state.answers.rows.get(key)) is not None:
         return _answer_again(known, digest)
     if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
-        return Answer(status=Status.REJECTED, seq=state.seq, reason="expired: sent too long ago")
+        return Answer(status=Status.REJECTED, seq=state.seq, reason=_EXPIRED)
     mark = len(state.journal)
     try:
         _run_rules(state, batch, ctx, mark)
@@ -183,13 +184,14 @@ def _run_rules(state: State, batch: Batch, ctx: Ctx, mark: int) -> None:
 
 def _unknown(state: State, event: Any, ctx: Ctx) -> None:
     del state, ctx
-    raise Rejected(f"unknown_event: {getattr(event, 'type', type(event).__name__)}")
+    name = getattr(event, "type", type(event).__name__)
+    raise Rejected(f"unknown_event: this version does not know {name}; upgrade the leader")
 
 
 def _check_nothing_else(state: State, mark: int) -> None:
     """A batch that was applied before was applied whole: one that also brings news is another."""
     if len(state.journal) > mark:
-        raise Rejected("repeated_in_part: what follows was applied before, send the rest alone")
+        raise Rejected("repeated_in_part: part of the batch was applied before; send only the rest")
 
 
 def _answer(state: State, batch: Batch, ctx: Ctx) -> Answer:
@@ -272,7 +274,7 @@ def _answer_again(known: IdempotencyKeyRow, digest: str) -> Answer:
         return Answer(
             status=Status.CONFLICT,
             seq=known.row_version,
-            reason="idempotency_conflict: the key was used for another request",
+            reason="idempotency_conflict: the key was used for a different request; use a new key",
         )
     given = msgspec.json.decode(known.answer, type=Answer)
     return replace(given, repeated=True, index=known.first_index)

@@ -54,11 +54,14 @@ def _on_deployed(state: State, event: DefinitionsDeployed, ctx: Ctx) -> None:
     assets = event.assets
     if event.definitions_digest:
         if assets or event.definitions_digest not in state.definitions:
-            raise Rejected("definitions_missing: the stored list cannot be read, or is not alone")
+            raise Rejected(
+                f"definitions_missing: the stored definitions {event.definitions_digest} cannot be "
+                "read, or the event also lists definitions inline"
+            )
         assets = state.definitions[event.definitions_digest]
     defined = {definition.asset_key: definition for definition in assets}
     if "" in defined or len(defined) != len(assets):
-        raise Rejected("invalid_definitions: an asset has no key, or two have the same")
+        raise Rejected("invalid_definitions: an asset has no key, or two assets have the same key")
     for definition in assets:
         _define(state, event, definition)
     for row in tuple(state.assets.values()):
@@ -92,11 +95,11 @@ def _check_at_least_one(value: int | None, what: str) -> None:
 def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: Ctx) -> None:
     del ctx
     if not event.set_name:
-        raise Rejected("invalid_partitions: the set has no name")
+        raise Rejected("invalid_partitions: the partition set has no name")
     added = dict.fromkeys(event.added)
     for key in event.removed:
         if key in added:
-            raise Rejected("invalid_partitions: a key is both added and removed")
+            raise Rejected(f"invalid_partitions: {key!r} is both added and removed")
         state.dynamic_partitions.drop((event.set_name, key))
     new = [key for key in added if (event.set_name, key) not in state.dynamic_partitions]
     for place, key in enumerate(new, _take_numbers(state, event.set_name, len(new))):
@@ -162,9 +165,15 @@ def _on_check(state: State, event: CheckEvaluated, ctx: Ctx) -> None:
 def _on_quarantine_decided(state: State, event: QuarantineDecided, ctx: Ctx) -> None:
     row = state.materializations.rows.get(event.materialization_id)
     if row is None:
-        raise Rejected("unknown_materialization")
+        raise Rejected(
+            f"unknown_materialization: there is no materialization {event.materialization_id}"
+        )
     if row.gating_decision is not Gate.QUARANTINED or row.decided_at is not None:
-        raise Rejected("not_in_quarantine: it never was, or it was decided before", conflict=True)
+        raise Rejected(
+            "not_in_quarantine: the output was never quarantined, or it has already been approved "
+            "or rejected",
+            conflict=True,
+        )
     row = replace(
         row,
         promoted=event.approved,
@@ -180,14 +189,18 @@ def _on_quarantine_decided(state: State, event: QuarantineDecided, ctx: Ctx) -> 
 def _on_observed(state: State, event: AssetObserved, ctx: Ctx) -> None:
     del ctx
     if not event.asset_key:
-        raise Rejected("invalid_asset: the asset has no key")
+        raise Rejected("invalid_asset: the asset key is empty")
     seen = state.ts if event.observed_at is None else instant(event.observed_at, "observed_at")
     observe(state, event.asset_key, event.partition_key, event.data_version, seen)
 
 
 def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
     if event.materialization_id in state.materializations:
-        raise Rejected("known_materialization: the id was used before", conflict=True)
+        raise Rejected(
+            f"known_materialization: the id {event.materialization_id} is already in use; "
+            "choose another",
+            conflict=True,
+        )
     made = MaterializationRow(
         materialization_id=event.materialization_id,
         asset_key=event.asset_key,
@@ -213,7 +226,7 @@ def _on_expired(state: State, event: OutputsExpired, ctx: Ctx) -> None:
     for name in event.materialization_ids:
         row = state.materializations.rows.get(name)
         if row is None:
-            raise Rejected("unknown_materialization")
+            raise Rejected(f"unknown_materialization: there is no materialization {name}")
         if row.expired_at is None:
             _check_dispensable(state, row)
             gone = replace(row, expired_at=state.ts, row_version=state.seq)
@@ -223,22 +236,27 @@ def _on_expired(state: State, event: OutputsExpired, ctx: Ctx) -> None:
 def _check_dispensable(state: State, row: MaterializationRow) -> None:
     """Refuse to let go of what somebody is still to decide about, or would be handed next."""
     if row.gating_decision is Gate.QUARANTINED and row.decided_at is None:
-        raise Rejected("in_quarantine: nobody has decided about the output", conflict=True)
+        raise Rejected(
+            "in_quarantine: the output is in quarantine; approve or reject it first", conflict=True
+        )
     if not row.output_uri:
-        raise Rejected("no_data: nothing of the output is stored here")
+        raise Rejected("no_data: Servo stores no data for this output")
     latest = [state.assets.rows[row.asset_key].last_materialization_id]
     if row.partition_key is not None:
         partition = partition_of(state, row.asset_key, row.partition_key)
         latest.append(partition.last_materialization_id)
     if row.materialization_id in latest:
-        raise Rejected("latest_output: it is the latest of its asset or partition", conflict=True)
+        raise Rejected(
+            "latest_output: the latest output of an asset or partition does not expire",
+            conflict=True,
+        )
 
 
 def _on_wiped(state: State, event: AssetWiped, ctx: Ctx) -> None:
     del ctx
     asset = state.assets.rows.get(event.asset_key)
     if asset is None:
-        raise Rejected("unknown_asset")
+        raise Rejected(f"unknown_asset: the workspace has no asset {event.asset_key}")
     if not event.partition_keys:
         wipe(state, asset)
         return

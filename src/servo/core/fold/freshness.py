@@ -19,15 +19,21 @@ from servo.core.state.state import State
 def _on_changed(state: State, event: FreshnessChanged, ctx: Ctx) -> None:
     asset = state.assets.rows.get(event.asset_key)
     if asset is None:
-        raise Rejected("unknown_asset")
+        raise Rejected(f"unknown_asset: the workspace has no asset {event.asset_key}")
     row = state.freshness.rows.get(event.asset_key)
     version = row.version if row else 0
     if row is not None and _is_known(row, event):
         raise Repeated(version=version)
     if event.expected_version != version:
-        raise Rejected("freshness_version_changed", conflict=True)
+        raise Rejected(
+            f"freshness_version_changed: the version is now {version}; evaluate again",
+            conflict=True,
+        )
     if event.materialization_seq != asset.last_materialization_seq:
-        raise Rejected("materialization_changed: the asset was made since", conflict=True)
+        raise Rejected(
+            "materialization_changed: the asset has been materialized since; evaluate again",
+            conflict=True,
+        )
     changed = AssetFreshnessRow(
         asset_key=event.asset_key,
         state=event.state,

@@ -32,6 +32,9 @@ _FAILED = TaskOutcome.FAILED
 _TIMED_OUT = TaskOutcome.TIMED_OUT
 _QUARANTINED = Gate.QUARANTINED
 
+_ASSETS = "unplanned_output: the task does not materialize this asset, or reports it twice"
+_PARTITIONS = "unplanned_output: the task does not materialize this partition, or reports it twice"
+
 
 def promote(state: State, task: TaskRow, event: TaskFinished, index: int | None = None) -> None:
     """Record what an accepted success produced and make it the latest, unless it is held back."""
@@ -79,14 +82,16 @@ def check_outputs(task: TaskRow, outputs: tuple[CommittedOutput, ...]) -> None:
     if task.also_partitions:
         _check_partitions(task, outputs)
     elif any(output.partition_key not in ("", task.partition_key) for output in outputs):
-        raise Rejected("unplanned_output: a partition that the task does not make")
+        raise Rejected(_PARTITIONS)
     elif len(set(keys)) < len(keys):
-        raise Rejected("unplanned_output: an asset that the task does not make, or one twice")
+        raise Rejected(_ASSETS)
     if not planned.issuperset(keys):
-        raise Rejected("unplanned_output: an asset that the task does not make, or one twice")
+        raise Rejected(_ASSETS)
     ids = {output.materialization_id for output in outputs}
     if "" in ids or len(ids) < len(outputs):
-        raise Rejected("unplanned_output: several outputs need an id each")
+        raise Rejected(
+            "unplanned_output: each of several outputs needs a materialization id of its own"
+        )
 
 
 def _check_partitions(task: TaskRow, outputs: tuple[CommittedOutput, ...]) -> None:
@@ -96,7 +101,7 @@ def _check_partitions(task: TaskRow, outputs: tuple[CommittedOutput, ...]) -> No
     whole = {asset for asset, partition in places if not partition}
     twice = len(set(places)) < len(places) or any(p and a in whole for a, p in places)
     if twice or not planned.issuperset(partition for _, partition in places):
-        raise Rejected("unplanned_output: a partition that the task does not make, or one twice")
+        raise Rejected(_PARTITIONS)
 
 
 def record_attempt(state: State, task: TaskRow, outcome: TaskOutcome) -> None:

@@ -128,7 +128,7 @@ def _on_removed(state: State, event: ScheduleRemoved, ctx: Ctx) -> None:
     del ctx
     row = state.schedule_state.rows.get(event.schedule_id)
     if row is None:
-        raise Rejected("unknown_schedule")
+        raise _unknown(event.schedule_id)
     if row.status is not ScheduleStatus.REMOVED:
         gone = replace(row, status=ScheduleStatus.REMOVED, paused_at=None, row_version=state.seq)
         state.schedule_state.put(event.schedule_id, gone)
@@ -162,8 +162,12 @@ def _on_resumed(state: State, event: ScheduleResumed, ctx: Ctx) -> None:
 def _standing(state: State, schedule_id: str) -> ScheduleStateRow:
     row = state.schedule_state.rows.get(schedule_id)
     if row is None or row.status is ScheduleStatus.REMOVED:
-        raise Rejected("unknown_schedule")
+        raise _unknown(schedule_id)
     return row
+
+
+def _unknown(schedule_id: str) -> Rejected:
+    return Rejected(f"unknown_schedule: there is no schedule {schedule_id}")
 
 
 # --- ticks ----------------------------------------------------------------------------------------
@@ -177,7 +181,9 @@ def _on_ticked(state: State, event: ScheduleTicked, ctx: Ctx) -> None:
     tick = _tick(state, event, ctx)
     paused = row.status is ScheduleStatus.PAUSED
     if paused and tick.status is TickStatus.TRIGGERED and not event.manual:
-        raise Rejected("schedule_paused")
+        raise Rejected(
+            f"schedule_paused: the schedule {event.schedule_id} is paused; resume it first"
+        )
     if not event.manual:
         _check_due(state, row, tick.scheduled_for, tick.scheduled_for)
         _advance(state, row, tick)
@@ -212,7 +218,7 @@ def _tick(state: State, event: ScheduleTicked, ctx: Ctx) -> ScheduleTickRow:
 
 def _seen(tick: ScheduleTickRow, schedule_id: str) -> Rejected | Repeated:
     if tick.schedule_id != schedule_id:
-        return Rejected("tick_id_in_use: it belongs to another schedule")
+        return Rejected(f"tick_id_in_use: the tick id {tick.tick_id} belongs to another schedule")
     at = tick.request_position
     if tick.run_id is None:
         return Repeated(whole=True, at=at, tick_id=tick.tick_id)
@@ -221,9 +227,9 @@ def _seen(tick: ScheduleTickRow, schedule_id: str) -> Rejected | Repeated:
 
 def _check_due(state: State, row: ScheduleStateRow, first: datetime, last: datetime) -> None:
     if first <= row.low_water:
-        raise Rejected("tick_passed: the schedule has moved beyond it")
+        raise Rejected("tick_passed: the schedule has already processed this time")
     if last > state.ts:
-        raise Rejected("tick_not_due: its time has not come")
+        raise Rejected("tick_not_due: the time of the tick is in the future")
 
 
 def _advance(state: State, row: ScheduleStateRow, tick: ScheduleTickRow) -> None:
@@ -259,7 +265,7 @@ def _on_skipped(state: State, event: TicksSkipped, ctx: Ctx) -> None:
     row = _standing(state, event.schedule_id)
     first, last = instant(event.first, "first"), instant(event.last, "last")
     if first > last:
-        raise Rejected("invalid_ticks: the first is after the last")
+        raise Rejected("invalid_ticks: the first tick is after the last")
     _check_due(state, row, first, last)
     tick = ScheduleTickRow(
         tick_id=skip_id(event),

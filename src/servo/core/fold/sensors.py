@@ -109,7 +109,7 @@ def _on_removed(state: State, event: SensorRemoved, ctx: Ctx) -> None:
     del ctx
     row = state.sensors.rows.get(event.sensor_id)
     if row is None:
-        raise Rejected("unknown_sensor")
+        raise _unknown(event.sensor_id)
     if row.removed_at is None:
         gone = replace(row, removed_at=state.ts, row_version=state.seq)
         state.sensors.put(event.sensor_id, gone)
@@ -135,7 +135,10 @@ def _on_cursor_reset(state: State, event: SensorCursorReset, ctx: Ctx) -> None:
     row = _standing(state, event.sensor_id)
     expected = event.expected_state_version
     if expected is not None and expected != row.state_version:
-        raise Rejected("state_version_changed", conflict=True)
+        raise Rejected(
+            f"state_version_changed: the state version of the sensor is now {row.state_version}",
+            conflict=True,
+        )
     row = replace(
         row,
         cursor=event.cursor,
@@ -149,8 +152,12 @@ def _on_cursor_reset(state: State, event: SensorCursorReset, ctx: Ctx) -> None:
 def _standing(state: State, sensor_id: str) -> SensorStateRow:
     definition = state.sensors.rows.get(sensor_id)
     if definition is None or definition.removed_at is not None:
-        raise Rejected("unknown_sensor")
+        raise _unknown(sensor_id)
     return state.sensor_state.rows[sensor_id]
+
+
+def _unknown(sensor_id: str) -> Rejected:
+    return Rejected(f"unknown_sensor: there is no sensor {sensor_id}")
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -162,12 +169,17 @@ def _on_message(state: State, event: SensorMessageReceived, ctx: Ctx) -> None:
         raise Repeated(eval_id=known.eval_id)
     row = _standing(state, event.sensor_id)
     if state.sensors.rows[event.sensor_id].mode is not SensorMode.PUSH:
-        raise Rejected("not_a_push_sensor: it looks by itself and takes no messages")
+        raise Rejected(
+            f"not_a_push_sensor: {event.sensor_id} polls; only push sensors take messages"
+        )
     key = (event.sensor_id, event.message_id)
     if key in state.sensor_messages:
         raise Repeated()
     if row.messages_waiting >= MAX_WAITING_MESSAGES:
-        raise Rejected(f"too_many_messages: {MAX_WAITING_MESSAGES} wait for this sensor already")
+        raise Rejected(
+            f"too_many_messages: {MAX_WAITING_MESSAGES} messages are waiting for this sensor; "
+            "retry later"
+        )
     message = SensorMessageRow(
         sensor_id=event.sensor_id,
         message_id=event.message_id,
@@ -222,7 +234,7 @@ def _on_evaluated(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
             raise Repeated(whole=True, at=known.request_position, eval_id=known.eval_id)
     row = _standing(state, event.sensor_id)
     if row.status is SensorStatus.PAUSED:
-        raise Rejected("sensor_paused")
+        raise Rejected(f"sensor_paused: the sensor {event.sensor_id} is paused; resume it first")
     if isinstance(event.trigger, PushTrigger):
         row = _settle_message(state, event, _judged(state, event, row))
         _record(state, event, ctx, stale=False)
@@ -254,13 +266,16 @@ def _answered(message_id: str) -> str:
 def _check_version(event: SensorEvaluated, row: SensorStateRow, ctx: Ctx) -> None:
     expected = event.expected_state_version
     if expected is None:
-        raise Rejected("state_version_missing: a poll names the version it saw")
+        raise Rejected("state_version_missing: a poll must name the state version that it read")
     if not 0 <= expected <= row.state_version:
-        raise Rejected("state_version_unknown: there was no such version", conflict=True)
+        raise Rejected(
+            f"state_version_unknown: the sensor never had the state version {expected}",
+            conflict=True,
+        )
     if expected < row.state_version:
         if event.status is not SensorEvalStatus.NO_NEW_DATA:
             ctx.on_reject = lambda state: _record_stale(state, event, ctx)
-        raise Rejected("stale_state_version: another evaluation was first", conflict=True)
+        raise Rejected("stale_state_version: another evaluation was recorded first", conflict=True)
 
 
 def _polled(
@@ -270,7 +285,7 @@ def _polled(
     newest = epoch if row.last_poll_epoch is None else max(epoch, row.last_poll_epoch)
     if event.status is SensorEvalStatus.NO_NEW_DATA and newest == row.last_poll_epoch:
         # A quiet poll leaves no record, so only its epoch shows that it is repeated.
-        raise Rejected("poll_passed: a poll of this epoch or a later one was heard")
+        raise Rejected("poll_passed: a poll of this epoch or a later one is already recorded")
     if _is_quiet(event, row):
         return replace(
             row, last_evaluation_at=state.ts, last_poll_epoch=epoch, row_version=state.seq

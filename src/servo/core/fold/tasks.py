@@ -102,7 +102,7 @@ def execution_end(row: TaskRow, state: State) -> datetime | None:
 def _on_started(state: State, event: TaskStarted, ctx: Ctx) -> None:
     row = task_of(state, event.run_id, event.task_key)
     if row.attempt_id != event.attempt_id:
-        raise Rejected("denied: not the current attempt")
+        raise Rejected("denied: this is not the current attempt")
     key = (row.run_id, row.task_key)
     if row.state is RUNNING and row.exec_id == event.exec_id:
         renewed = replace(row, lease_expires_at=lease_end(row, state), row_version=state.seq)
@@ -112,7 +112,7 @@ def _on_started(state: State, event: TaskStarted, ctx: Ctx) -> None:
         state.tasks.put(key, row)
         _acknowledge(state, row)
     else:
-        raise Rejected("denied: the attempt is taken or over")
+        raise Rejected("denied: another worker has the attempt, or it has ended")
     ctx.data["grant"] = "granted"
     ctx.data["fencing_token"] = row.fencing_token
 
