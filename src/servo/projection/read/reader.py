@@ -224,7 +224,7 @@ class Reader:
         if found is None:
             raise NotFound(
                 f"workspace {self._paths.workspace!r} of tenant {self._paths.tenant!r} is empty",
-                remedy="materialize an asset, start `servo dev`, or check --tenant and --workspace",
+                remedy="materialize an asset first, or check the tenant and the workspace",
             )
         return found
 
