@@ -1,6 +1,6 @@
 """Assets: deployed, checked, judged, observed, wiped.
 
-What is produced, and which output is the latest, is in `latest`; these are the events about it.
+`latest` decides which output is the latest; this module has the events about outputs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -71,7 +71,7 @@ def _on_deployed(state: State, event: DefinitionsDeployed, ctx: Ctx) -> None:
 
 
 def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinition) -> None:
-    """Take over what a deployment says of an asset; an unchanged one keeps its row as it is."""
+    """Store the definition of an asset; an unchanged one keeps its row."""
     _check_at_least_one(definition.retention_versions, "retention_versions")
     _check_at_least_one(definition.retention_age_ms, "retention_age_ms")
     old = asset_of(state, definition.asset_key)
@@ -114,7 +114,7 @@ def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: C
 
 
 def _take_numbers(state: State, set_name: str, count: int) -> int:
-    """The first of so many numbers that no key of a set has had."""
+    """Reserve `count` numbers that no key of the set has had; the first of them."""
     row = state.partition_sets.rows.get(set_name)
     before = 0 if row is None else row.numbered
     if count:
@@ -221,7 +221,7 @@ def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
 
 
 def _on_expired(state: State, event: OutputsExpired, ctx: Ctx) -> None:
-    """Note that data is no longer kept; what must be there takes the whole event with it."""
+    """Record expired outputs; refuse the whole event if one of them must be kept."""
     del ctx
     for name in event.materialization_ids:
         row = state.materializations.rows.get(name)
@@ -234,7 +234,7 @@ def _on_expired(state: State, event: OutputsExpired, ctx: Ctx) -> None:
 
 
 def _check_dispensable(state: State, row: MaterializationRow) -> None:
-    """Refuse to let go of what somebody is still to decide about, or would be handed next."""
+    """Refuse to expire an output in quarantine, or the latest of its asset or partition."""
     if row.gating_decision is Gate.QUARANTINED and row.decided_at is None:
         raise Rejected(
             "in_quarantine: the output is in quarantine; approve or reject it first", conflict=True

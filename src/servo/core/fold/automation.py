@@ -1,9 +1,9 @@
-"""Automation: which evaluation of conditions counts, and what is remembered of it.
+"""Automation: which evaluation of conditions counts, and what is recorded of it.
 
-Evaluations of a sensor are numbered without a gap. One is accepted only as the next, so of two
-processes that evaluate the same the first counts and the other is refused with the runs it asked
-for: it looked at a world without what the first one did. The same one sent again is answered as it
-was.
+Evaluations of a sensor are numbered without gaps. Only the next number is accepted. So if two
+processes evaluate the same, the first counts, and the other is refused together with the runs it
+requested: it did not see the effects of the first. The same evaluation sent again gets the same
+answer.
 """
 
 from collections.abc import Callable, Iterable, Mapping

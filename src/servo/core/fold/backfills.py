@@ -2,8 +2,8 @@
 
 Chunks are planned in order and none is left out, so the number of planned chunks is the index of
 the smallest missing one. A chunk is accepted only together with its run and only the end of that
-run ends it; every run ends, so every backfill does. How a backfill ended is derived here from
-what became of its partitions and is not a transition of a user's: it takes up no version.
+run ends it; every run ends, so every backfill does. The outcome of a backfill is derived
+here from its partitions. It is not a transition by a user, so it does not raise the version.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +57,7 @@ _ALLOWED = frozenset(
 
 
 def correlate_run(state: State, source: BackfillSource, run_id: str) -> None:
-    """Name a run in the chunk it was made for, if the chunk came first."""
+    """Record a run in its chunk, if the chunk came first."""
     chunk = state.chunks.rows.get((source.backfill_id, source.chunk_index))
     run = state.runs.rows.get(run_id)
     if chunk is None or run is None or chunk.run_id is not None or chunk.run_key != run.run_key:
@@ -67,7 +67,7 @@ def correlate_run(state: State, source: BackfillSource, run_id: str) -> None:
 
 
 def on_run_ended(state: State, run: RunRow, ctx: Ctx) -> None:
-    """Settle the chunk a run was made for, and its backfill if that was the last."""
+    """Settle the chunk of a run, and its backfill if that was the last chunk."""
     del ctx
     source = run.source
     if not isinstance(source, BackfillSource):
@@ -192,7 +192,7 @@ def _on_state_changed(state: State, event: BackfillStateChanged, ctx: Ctx) -> No
 
 
 def _may_become(row: BackfillRow, target: BackfillState, *, force: bool) -> bool:
-    """Whether a person may ask for this state; force may follow a cancel that takes too long."""
+    """Whether a user may request this state; force may follow a cancel that takes too long."""
     if force and row.state is target is BackfillState.CANCELLING:
         return True
     return (row.state, target) in _ALLOWED
@@ -215,7 +215,7 @@ def _active_runs(state: State, backfill_id: str) -> list[RunRow]:
 
 
 def _put(state: State, row: BackfillRow) -> None:
-    """Put a backfill, over if nothing of it is active and nothing will be."""
+    """Store a backfill, as ended if no chunk of it is active or will be."""
     over = None if row.active_chunks or row.finished_at is not None else _verdict(row)
     if over is not None:
         row = replace(row, state=over, finished_at=state.ts)
@@ -223,7 +223,7 @@ def _put(state: State, row: BackfillRow) -> None:
 
 
 def _verdict(row: BackfillRow) -> BackfillState | None:
-    """How a backfill without active chunks is over, or None while it is not."""
+    """The final state of a backfill without active chunks, or None if it has not ended."""
     if row.state is BackfillState.CANCELLING:
         return BackfillState.CANCELLED
     if row.state is BackfillState.RUNNING and (
@@ -235,7 +235,7 @@ def _verdict(row: BackfillRow) -> BackfillState | None:
 
 
 def has_failed_enough(row: BackfillRow) -> bool:
-    """Whether so much of a backfill has failed that no more of it is planned."""
+    """Whether a backfill has reached its limit of failures, so that no more is planned."""
     limit, percent = row.max_failed_partitions, row.max_failed_percent
     if limit is not None and row.partitions_failed > limit:
         return True

@@ -1,7 +1,8 @@
-"""Freshness: how an asset stands, and how it stood before.
+"""Freshness: the current state of an asset, and its history.
 
-What is due is decided outside, with calendars and time zones; a replay must not depend on those. So
-a change is an intent that names what it saw, and counts only if that is still so.
+Freshness is evaluated outside the fold, with calendars and time zones; a replay must not depend on
+those. So a change is an intent that names the state it is based on, and is refused if that has
+changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Schedules: what is defined, and which of its ticks have been dealt with.
+"""Schedules: their definitions, and which of their ticks have been processed.
 
 `low_water` is the whole memory of a schedule: every tick up to it has been triggered, skipped or
 given up, and none of them is ever accepted again. It starts at creation, moves only forward, and
@@ -38,7 +38,7 @@ MAX_CATCHUP_TICKS = 10_000
 
 
 def correlate_run(state: State, source: ScheduleSource, run_id: str) -> None:
-    """Name a run in the tick that requested it, if the tick came first."""
+    """Record a run in the tick that requested it, if the tick came first."""
     tick = state.schedule_ticks.rows.get(source.tick_id)
     if tick is None or tick.run_id is not None or tick.schedule_id != source.schedule_id:
         return
@@ -90,7 +90,7 @@ def _defined(state: State, event: ScheduleUpserted, version: int) -> ScheduleDef
 
 
 def _begin(state: State, event: ScheduleUpserted, removed: ScheduleStateRow | None) -> None:
-    """Start a schedule, or one that was removed anew: from now on, and nothing before."""
+    """Start a schedule, or restart a removed one: from now on, without past ticks."""
     row = removed or ScheduleStateRow(
         schedule_id=event.schedule_id,
         status=ScheduleStatus.ACTIVE,
@@ -110,7 +110,7 @@ def _begin(state: State, event: ScheduleUpserted, removed: ScheduleStateRow | No
 def _redefine(
     state: State, event: ScheduleUpserted, old: ScheduleDefinitionRow, status: ScheduleStateRow
 ) -> ScheduleDefinitionRow:
-    """Take over what changed. Whether the schedule is paused is not for a deployment to say."""
+    """Store a changed definition. A deployment does not pause or resume a schedule."""
     new = _defined(state, event, old.definition_version)
     new = replace(new, created_at=old.created_at, row_version=old.row_version)
     if new == old:
@@ -246,14 +246,14 @@ def _advance(state: State, row: ScheduleStateRow, tick: ScheduleTickRow) -> None
 
 
 def skip_id(event: TicksSkipped) -> str:
-    """The tick id of the one row that stands for a stretch of skipped ticks."""
+    """The tick id of the row that stands for a range of skipped ticks."""
     return f"{event.schedule_id}:skipped:{event.first.isoformat()}"
 
 
 def _is_same(known: ScheduleTickRow, event: TicksSkipped) -> bool:
-    """Whether a stretch was heard before.
+    """Whether a range of skipped ticks was recorded before.
 
-    One that begins where another did and ends elsewhere was not: its other ticks have no record.
+    A range with the same start and another end was not: its other ticks have no record.
     """
     return known.schedule_id != event.schedule_id or known.skipped_until == event.last
 

@@ -1,14 +1,14 @@
-"""Sensors: what is defined, where their cursors stand, and what they said.
+"""Sensors: their definitions, their cursors, and their evaluations.
 
 A poll is accepted only at the state version it saw. Of two evaluations of the same state the
-first wins; the second is put on record as stale and none of its runs is made, because the next
-evaluation, from the new cursor, finds again whatever the first one did not. A push is recognised
+first wins; the second is recorded as stale and its runs are not created, because the next
+evaluation, from the new cursor, finds what the first one did not. A push is recognised
 by its message for ever, and leaves cursor and version to the polls. A push that failed is not yet
 an answer to its message: the broker sends it again and the next evaluation may succeed.
 
-A message that was received waits in a table of its own until an evaluation has answered it, or as
-many have failed as it is worth. So whoever sent it may forget it, and whoever sends it again
-changes nothing. After the last failure it is gone: sent again, it is evaluated again.
+A received message waits in a separate table until an evaluation has answered it, or the maximum
+number of evaluations has failed. So its sender may forget it, and sending it again changes nothing.
+After the last failure it is dropped: sent again, it is evaluated again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
 
 MOST_TOLD = 4_000
-"""Characters of a message after which no more is added to it."""
+"""The length of a message in characters beyond which nothing is added to it."""
 
 LONGEST_MS = LONGEST // timedelta(milliseconds=1)
 
@@ -299,7 +299,7 @@ def _polled(
 
 
 def _is_quiet(event: SensorEvaluated, row: SensorStateRow) -> bool:
-    """Whether a poll says nothing that is not known: no data, same cursor, healthy as before."""
+    """Whether a poll changes nothing: no data, same cursor, still healthy."""
     return (
         event.status is SensorEvalStatus.NO_NEW_DATA
         and event.cursor_after in (None, row.cursor)
@@ -308,7 +308,7 @@ def _is_quiet(event: SensorEvaluated, row: SensorStateRow) -> bool:
 
 
 def _judged(state: State, event: SensorEvaluated, row: SensorStateRow) -> SensorStateRow:
-    """The row after an evaluation, as far as health goes."""
+    """The row with its health after an evaluation."""
     row = replace(
         row,
         last_evaluation_at=state.ts,

@@ -1,4 +1,4 @@
-"""Claims and results: what workers say, and what the fold makes of it.
+"""Claims and results of workers, and how the fold decides about them.
 
 A fact counts only for the current attempt and the execution whose claim was granted. A repeated
 claim is decided by state: the execution that holds the attempt is granted again and its lease
@@ -151,7 +151,7 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
 
 
 def _give_back(state: State, row: TaskRow) -> None:
-    """Take back a grant: no attempt was made, and the next one has another id."""
+    """Revoke a grant: no attempt took place, and the next one has another id."""
     ready = replace(
         row,
         state=READY,
@@ -219,7 +219,7 @@ def _finished_cancelled(
 
 
 def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
-    """The execution was cancelled before it said anything: keep what it says, change nothing."""
+    """The execution was cancelled before its report: record the report, change nothing else."""
     if row.state is CANCELLED and not row.reported:
         write_edges(state, row)
         late = replace(row, reported=True, late_outcome=event.outcome, row_version=state.seq)
@@ -229,7 +229,7 @@ def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
 
 
 def refresh_leases(state: State, silence: timedelta) -> None:
-    """Give everything in flight its full time again: whoever was silent, it was not the workers.
+    """Give everything in flight its full time again: the silence was not the workers' fault.
 
     Folded with the first entry of a new leader and with every entry written after a stall. Told
     to stop or not, a running execution could not hear it either, so its grace starts anew too.
@@ -258,13 +258,13 @@ def _run_and_task(event: TaskStarted | TaskFinished) -> Iterable[tuple[str, obje
 
 
 def partitions_of(state: State, event: Any) -> Iterable[tuple[str, object]]:
-    """The partitions that the task of an event makes; how an attempt ends is noted there."""
+    """The partitions of an event's task, where the end of an attempt is recorded."""
     row = state.tasks.rows.get((event.run_id, event.task_key))
     return () if row is None else partitions_made(row)
 
 
 def partitions_made(row: TaskRow) -> list[tuple[str, object]]:
-    """The rows of the partitions that a task makes."""
+    """The rows of the partitions that a task materializes."""
     if row.partition_key is None:
         return []
     made = (row.asset_key, *row.also_makes)

@@ -56,10 +56,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at, and what is wrong with it.
+    """What was checked, and the problems found.
 
-    `compared` is False where the ledger is not whole, so that the projection could not be made
-    again to be compared with; everything else was then still checked.
+    `compared` is False if the ledger is incomplete, so that the projection could not be rebuilt for
+    a comparison; everything else was still checked.
     """
 
     entries: int
