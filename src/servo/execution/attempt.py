@@ -14,6 +14,7 @@ from servo.execution.checks.running import FOUND
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
 from servo.execution.metering import Meter
+from servo.execution.outputs.patience import StoreOutage
 from servo.execution.redact import redacted
 from servo.leader.assignments import Assignment, TaskResult
 from servo.ports.clock import Clock
@@ -23,6 +24,7 @@ from servo.processes.stopping import end_if_forked, is_from_outside
 from servo.sdk.assets.results import Failure, RetryRequested
 from servo.sdk.resources.redaction import hidden
 
+STORE_UNAVAILABLE = "StoreUnavailable"
 MAX_DETAIL = 16_000
 MAX_MESSAGE = 8_000
 
@@ -79,6 +81,14 @@ class Runner:
 
 
 def failed(exec_id: str, error: BaseException) -> TaskResult:
+    """The result of an execution that raised."""
+    if isinstance(error, StoreOutage):
+        lost = TaskError(code=STORE_UNAVAILABLE, message=message_of(error))
+        return TaskResult(exec_id=exec_id, outcome=TaskOutcome.INTERRUPTED, error=lost)
+    return _failed(exec_id, error)
+
+
+def _failed(exec_id: str, error: BaseException) -> TaskResult:
     """The result of an execution whose code raised."""
     retry_after: int | None = None
     retriable: bool | None = None

@@ -1,5 +1,6 @@
 """A host that leads: the leader, its worker processes, and the runs that callers wait for."""
 
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import Fenced, ServoError
+from servo.execution.outputs.patience import Patience
+from servo.execution.outputs.store import OutputStore
 from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import Recovery
 from servo.host.waiting import FollowingChannel, Waiting
@@ -85,7 +88,12 @@ class LeadingHost:
         self.service = led.service
         self._declared = declared or {}
         self._waiting = Waiting(self.service)
-        self.service.watch(Recovery(self.service.send, self.pool.actor, self.pool.is_here).look)
+        patience = Patience(self._world.clock, logging.getLogger(__name__))
+        outputs = OutputStore(self._world.store, self.paths, patience=patience)
+        recovery = Recovery(
+            self.service.send, self.pool.actor, self.pool.is_here, outputs.result_of
+        )
+        self.service.watch(recovery.look)
         channel = FollowingChannel(LeaderInThisProcess(self.service), self._waiting)
         self.workspace = Workspace(setup.address, self._world, channel, actor=self.service.identity)
         self._hosted = triggers

@@ -21,6 +21,7 @@ from servo.errors import Invalid, NotFound
 from servo.execution.attempt import Runner
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
+from servo.execution.outputs.patience import Patience
 from servo.execution.outputs.store import OutputStore
 from servo.host.waiting import FollowingChannel, Waiting
 from servo.leader.lease import LeaderAdvert
@@ -303,9 +304,9 @@ def _materialize(  # noqa: PLR0913 - the options people know
         query = AssetSelection.from_coercible(selection)
         chosen, wanted = query.resolve(project), chosen_of(query, project)
     world, paths = instance.world, instance.paths
-    outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
     log = asset_log()
+    outputs = OutputStore(world.store, paths, patience=Patience(world.clock, log))
     calls = Calls(project, outputs, log, os.environ, clock=world.clock, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     runner = Runner(calls, world.clock, on_error=errors.__setitem__, hooks=hooks)
