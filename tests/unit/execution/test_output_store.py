@@ -14,6 +14,7 @@ from servo.execution.outputs.store import INLINE_BYTES, OutputStore
 from servo.ledger.paths import MARKER, Paths
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
+from servo.testing.stored_outputs import save_output
 
 PATHS = Paths("acme", "prod")
 LARGE = "x" * (INLINE_BYTES + 1)
@@ -46,7 +47,7 @@ def copy(store: MemoryStore, source: CommittedOutput, target: CommittedOutput) -
 def test_an_output_is_read_as_it_was_committed(
     outputs: OutputStore, filler: str, part: int
 ) -> None:
-    output = outputs.save("ns/orders", "e1", f"orders{filler}", part=part)
+    output = save_output(outputs, "ns/orders", "e1", f"orders{filler}", part=part)
     assert load(outputs, output) == f"orders{filler}"
 
 
@@ -58,8 +59,8 @@ def test_an_output_is_read_as_it_was_committed(
 def test_the_output_of_another_asset_or_execution_is_refused(
     store: MemoryStore, outputs: OutputStore, asset: str, execution: str, filler: str
 ) -> None:
-    wanted = outputs.save("ns/orders", "e1", f"orders{filler}")
-    copy(store, outputs.save(asset, execution, f"another{filler}"), wanted)
+    wanted = save_output(outputs, "ns/orders", "e1", f"orders{filler}")
+    copy(store, save_output(outputs, asset, execution, f"another{filler}"), wanted)
     with pytest.raises(Corrupt, match=f"is the marker of another output: {asset} of execution"):
         load(outputs, wanted)
     with pytest.raises(Corrupt, match="materialize the asset again"):
@@ -70,8 +71,8 @@ def test_the_output_of_another_asset_or_execution_is_refused(
 def test_another_partition_of_the_same_execution_is_refused(
     store: MemoryStore, outputs: OutputStore, filler: str
 ) -> None:
-    wanted = outputs.save("ns/orders", "e1", f"monday{filler}", part=1)
-    copy(store, outputs.save("ns/orders", "e1", f"tuesday{filler}", part=2), wanted)
+    wanted = save_output(outputs, "ns/orders", "e1", f"monday{filler}", part=1)
+    copy(store, save_output(outputs, "ns/orders", "e1", f"tuesday{filler}", part=2), wanted)
     with pytest.raises(Corrupt, match="its hash differs from the one in the ledger"):
         load(outputs, wanted)
 
@@ -80,11 +81,11 @@ def test_another_partition_of_the_same_execution_is_refused(
 def test_a_consistent_forgery_is_refused_by_the_hash_in_the_ledger(
     store: MemoryStore, outputs: OutputStore, filler: str
 ) -> None:
-    wanted = outputs.save("ns/orders", "e1", f"orders{filler}")
+    wanted = save_output(outputs, "ns/orders", "e1", f"orders{filler}")
     forged = OutputStore(store, PATHS)
     for meta in store.list_after(wanted.uri):
         store.delete(meta.key)
-    _ = forged.save("ns/orders", "e1", f"forged{filler}")
+    _ = save_output(forged, "ns/orders", "e1", f"forged{filler}")
     with pytest.raises(Corrupt, match="its hash differs from the one in the ledger"):
         load(outputs, wanted)
 
@@ -92,7 +93,7 @@ def test_a_consistent_forgery_is_refused_by_the_hash_in_the_ledger(
 def test_a_marker_that_is_no_marker_is_reported_as_damage(
     store: MemoryStore, outputs: OutputStore
 ) -> None:
-    wanted = outputs.save("ns/orders", "e1", 1)
+    wanted = save_output(outputs, "ns/orders", "e1", 1)
     for damage in (b"", b"{}", msgspec.json.encode([1])):
         _ = store.put(f"{wanted.uri}{MARKER}", damage)
         with pytest.raises(Corrupt, match="is damaged"):
