@@ -5,7 +5,7 @@ leaves what the caller should know in `ctx.data`, and refuses by raising. Refusi
 whole batch. Nothing here reads a clock: the time of an entry is `state.ts`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -97,4 +97,19 @@ class Ctx(msgspec.Struct):
 
 
 FoldRule = Callable[[State, Any, Ctx], None]
+
+RowKeys = Iterable[tuple[str, object]]
+"""Rows that a rule looks up: the table and the key of each."""
+
+NeedsTable = Mapping[type[Any], Callable[[Any], RowKeys]]
+"""The rows that the rule of an event looks up and that the event itself names.
+
+Old rows leave memory, so they are fetched before the batch is applied.
+"""
+
+FurtherNeedsTable = Mapping[type[Any], Callable[[State, Any], RowKeys]]
+"""The rows that are only known once those of `NeedsTable` are in memory.
+
+For example, a finished task names its run and task; the row of the task names its partition.
+"""
 """How an event of one type changes the state."""
