@@ -18,7 +18,7 @@ from servo.core.events.sensors import SensorEvaluated
 from servo.core.state.state import State
 
 HEADS = (ScheduleTicked, SensorEvaluated, AutomationTicked, BackfillChunkPlanned)
-"""Events that cause what follows them in their batch."""
+"""What triggers record: each causes what follows it in its batch."""
 
 
 class Rejected(Exception):
