@@ -1,4 +1,4 @@
-"""A leader of a folder that was suspended: nobody waits for it in silence, and it goes on later."""
+"""A suspended leader of a folder: every command reports it at once, and continuing it works."""
 
 import signal
 from pathlib import Path
@@ -51,7 +51,7 @@ def machine(tmp_path: Path, gates: Gates) -> Machine:
     return Machine(tmp_path / "here", ".servo", CODE, GATES=str(gates.folder))
 
 
-def test_whoever_asks_a_suspended_leader_is_told_at_once_what_to_do(machine: Machine) -> None:
+def test_every_command_reports_a_suspended_leader_at_once_with_the_remedy(machine: Machine) -> None:
     with machine.start("dev") as leader:
         leader.says("Ctrl-C stops")
         eventually(lambda: machine.listed("schedule", "list"))
@@ -75,7 +75,7 @@ def test_whoever_asks_a_suspended_leader_is_told_at_once_what_to_do(machine: Mac
 
 
 def suspended_at_work(machine: Machine, gates: Gates, leader: RunningCommand) -> RunningCommand:
-    """A client whose run a leader had begun when it was suspended, and who was told of it."""
+    """A client whose leader was suspended in the middle of its run, and that said so."""
     client = machine.start("materialize", "assets.py")
     gates.wait_for("gated")
     leader.send_to_all(signal.SIGSTOP)
@@ -83,27 +83,18 @@ def suspended_at_work(machine: Machine, gates: Gates, leader: RunningCommand) ->
     return client
 
 
-def test_a_client_is_told_that_its_leader_was_suspended_and_its_run_goes_on_afterwards(
-    machine: Machine, gates: Gates
+@pytest.mark.parametrize(("what_happens", "executions"), [("continued", 1), ("killed", 2)])
+def test_the_run_of_a_suspended_leader_finishes_once_the_leader_is_continued_or_killed(
+    what_happens: str, executions: int, machine: Machine, gates: Gates
 ) -> None:
     with machine.start("dev") as leader:
         leader.says("Ctrl-C stops")
         client = suspended_at_work(machine, gates, leader)
         gates.open("gated")
-        leader.send_to_all(signal.SIGCONT)
+        if what_happens == "continued":
+            leader.send_to_all(signal.SIGCONT)
+        else:
+            leader.send(signal.SIGKILL)
         with client:
             assert client.ended().code == 0
-    assert gates.begun("gated") == 1
-
-
-def test_the_remedy_works_a_suspended_leader_that_is_killed_is_replaced_at_once(
-    machine: Machine, gates: Gates
-) -> None:
-    with machine.start("dev") as leader:
-        leader.says("Ctrl-C stops")
-        client = suspended_at_work(machine, gates, leader)
-        gates.open("gated")
-        leader.send(signal.SIGKILL)
-        with client:
-            assert client.ended().code == 0
-    assert gates.begun("gated") == 2
+    assert gates.begun("gated") == executions
