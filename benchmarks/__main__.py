@@ -1,4 +1,4 @@
-"""Measures Servo against what its machine can do at best.
+"""Measures Servo against the best that its machine can do.
 
     python -m benchmarks                     everything
     python -m benchmarks --only fold_events  one; may be given several times

@@ -1,8 +1,8 @@
-"""A backfill of days that do nothing, worked off by two warm worker processes.
+"""A backfill of days that do nothing, run by two warm worker processes.
 
-From the event that makes the backfill to the end of its last run: planning in an evaluator process,
-a run for each chunk, a task for each day. Beside it the least that could be done: a durable create
-for each run, and a bare pool of two processes for the tasks.
+From the event that creates the backfill to the end of its last run: planning in an evaluator
+process, a run for each chunk, a task for each day. Beside it the least that could be done: a
+durable create for each run, and a bare pool of two processes for the tasks.
 """
 
 import multiprocessing

@@ -1,7 +1,8 @@
 """Assets that do nothing, run by two warm worker processes on a folder that is synced.
 
-What is measured is all that Servo adds: from asking for the run to its end. Each beside the least
-that could be done: a durable create per step of a chain, a bare pool of two processes for the rest.
+It measures all that Servo adds, from the request of the run to its end. Each is compared with the
+least that any implementation has to do: a durable create per step of a chain, a bare pool of two
+processes for the rest.
 """
 
 import multiprocessing

@@ -1,4 +1,4 @@
-"""How things are measured here, and what a measurement says.
+"""How benchmarks measure, and what a measurement means.
 
 A number alone says little on a machine that others use too. So every one is taken beside a floor,
 the least that any implementation would have to do, sample by sample in turn, and both are reported

@@ -1,4 +1,4 @@
-"""A million partitions: counted, looked up, planned, and told how they stand."""
+"""A million partitions: counted, looked up, planned, and their status computed."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,7 @@
-"""A leader of an asset with a million partitions: as small, as soon there, as quick to mark one.
+"""A leader of an asset with a million partitions uses no more memory or time than with few.
 
 Run as a program with a folder and the number of partitions in it, this leads the workspace, marks
-one of them and publishes, and says how much memory that took.
+one of them and publishes, and reports the memory it used.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""What whole processes cost: to answer at all, and in memory at the most.
+"""What whole processes cost: time to a first answer, and peak memory.
 
 Processor time is that of the child, not how long it waited for a core. The floor of a start is a
 Python that does nothing.

@@ -1,4 +1,4 @@
-"""Folders to measure in, and workspaces with a past, built once and copied for whoever asks."""
+"""Folders to measure in, and workspaces with history, built once and copied on demand."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
 """A leader starts as fast, and as small, after a million tasks as after none.
 
 Run as a program with a folder and the number of tasks in it, this opens the workspace as a leader
-does, commits and publishes once, and says how much memory that took.
+does, commits and publishes once, and reports the memory it used.
 """
 
 import subprocess

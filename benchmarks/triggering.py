@@ -1,4 +1,4 @@
-"""What it costs to start runs without a person: many ticks at once, and a pass for nothing."""
+"""The cost of triggers: many ticks at once, and a pass with nothing to do."""
 
 import subprocess
 import sys
@@ -120,7 +120,7 @@ def idle_pass(scratch: Scratch, *, quick: bool) -> list[Result]:
     for _ in range(rounds):
         taken.append(cpu_seconds(command, folder) * 1e3)
         floors.append(cpu_seconds([sys.executable, "-c", "pass"], folder) * 1e3)
-    assert _files(folder) == before, "an idle pass has written"
+    assert _files(folder) == before, "an idle pass wrote to the store"
     value, floor = median(taken), median(floors)
     return [
         Result(

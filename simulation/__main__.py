@@ -47,8 +47,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
     parser.add_argument("--seeds", default="0:50", help="first:last, last not included")
     parser.add_argument("--bug", default="", choices=["", *BUGS], help="plant this bug")
-    parser.add_argument("--trace", action="store_true", help="print everything one seed does")
-    parser.add_argument("--world", default="", choices=["", *WORLDS], help="of this kind")
+    parser.add_argument("--trace", action="store_true", help="print every step of one seed")
+    parser.add_argument("--world", default="", choices=["", *WORLDS], help="the kind of world")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list-bugs", action="store_true")
     options = parser.parse_args()
@@ -87,7 +87,7 @@ def _trace(options: argparse.Namespace) -> int:
         outcome = simulation.run()
     for line in simulation.kernel.trace or ():
         print(line)
-    print(outcome.violation or "no rule was broken")
+    print(outcome.violation or "no violation")
     return 1 if outcome.violation else 0
 
 

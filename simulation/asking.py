@@ -1,4 +1,4 @@
-"""Those who ask for runs: clients, those who cannot reach a leader, and who sets the limit."""
+"""Clients that request runs, producers that cannot reach a leader, and changes of the limit."""
 
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch
@@ -17,7 +17,7 @@ from simulation.world import SimulatedWorld
 
 
 def client(world: SimulatedWorld, process: Process, number: int) -> None:
-    """Asks for one run, perhaps twice, perhaps under two fingerprints, perhaps cancels it."""
+    """Requests one run, perhaps twice, perhaps with two fingerprints, and perhaps cancels it."""
     rng = world.dice("client", number)
     process.sleep(rng.uniform(0, world.swarm.faulty_ms / 2))
     run_id = f"run_c{number}"
@@ -67,7 +67,7 @@ def limiter(world: SimulatedWorld, process: Process) -> None:
 
 
 def dropper(world: SimulatedWorld, process: Process, number: int) -> None:
-    """Has no way to reach the leader and leaves a request in the inbox."""
+    """Cannot reach the leader, and leaves a request in the inbox."""
     process.sleep(world.kernel.random.uniform(0, world.swarm.faulty_ms))
     run_id = f"run_i{number}"
     request = RunRequested(run_id=run_id, run_key=f"inbox-{number}", request_fingerprint="fp")

@@ -1,4 +1,4 @@
-"""What must be true of backfills, judged from the ledger and not from what was counted there."""
+"""Laws of backfills, checked against the ledger itself, not against its counters."""
 
 from collections import Counter
 
@@ -24,7 +24,9 @@ def check_planned(state: State, before: Seen) -> None:
         was, planned = before.get(row.backfill_id, (row.state, 0))
         asleep = BackfillState.RUNNING not in (was, row.state) and was is row.state
         if row.planned_chunks > planned and asleep:
-            raise Violation(f"a chunk of {row.backfill_id} was planned while it is {row.state}")
+            raise Violation(
+                f"a chunk of {row.backfill_id} was planned while the backfill is {row.state}"
+            )
         if row.active_chunks > row.max_concurrent_runs:
             raise Violation(f"{row.backfill_id} has {row.active_chunks} runs at once")
 
@@ -44,27 +46,29 @@ def _check_chunks(row: BackfillRow, chunks: list[BackfillChunkRow]) -> None:
         raise Violation(f"{row.backfill_id} has planned {row.planned_chunks} chunks: {numbers}")
     listed = [key for chunk in chunks for key in chunk.partition_keys]
     if Counter(listed) - Counter(row.partition_keys):
-        raise Violation(f"{row.backfill_id} makes a partition twice, or one that it has not")
+        raise Violation(
+            f"{row.backfill_id} materializes a partition twice, or one that it does not have"
+        )
     if any(chunk.state not in _OVER for chunk in chunks):
-        raise Violation(f"{row.backfill_id} is over and a chunk of it is not")
+        raise Violation(f"{row.backfill_id} has ended, but one of its chunks has not")
 
 
 def _check_counts(state: State, row: BackfillRow, chunks: list[BackfillChunkRow]) -> None:
     by_state = Counter(chunk.state for chunk in chunks)
     counted = (row.completed_chunks, row.failed_chunks, row.cancelled_chunks, row.active_chunks)
     if counted != (*(by_state[kind] for kind in _OVER), 0):
-        raise Violation(f"{row.backfill_id} counts chunks {counted}, and there are {by_state}")
+        raise Violation(f"{row.backfill_id} counts chunks {counted}, but there are {by_state}")
     fates = Counter(_fate(state, chunk, key) for chunk in chunks for key in chunk.partition_keys)
     told = (row.partitions_succeeded, row.partitions_failed, row.partitions_skipped)
     found = (fates["succeeded"], fates["failed"], fates["skipped"])
     if told != found:
-        raise Violation(f"{row.backfill_id} counts partitions {told}, and there are {found}")
+        raise Violation(f"{row.backfill_id} counts partitions {told}, but there are {found}")
     if row.state is BackfillState.SUCCEEDED and fates["failed"]:
-        raise Violation(f"{row.backfill_id} succeeded, and {fates['failed']} partitions failed")
+        raise Violation(f"{row.backfill_id} succeeded, but {fates['failed']} partitions failed")
 
 
 def _fate(state: State, chunk: BackfillChunkRow, key: str) -> str:
-    """What became of a partition, by the tasks of the chunk's run."""
+    """The outcome of a partition, by the tasks of the chunk's run."""
     tasks = [
         row
         for row in state.tasks.rows.values()
@@ -85,4 +89,4 @@ def _check_child(state: State, row: BackfillRow) -> None:
     mine = [chunk for chunk in chunks if chunk.backfill_id == row.parent_backfill_id]
     failed = [key for chunk in mine for key in chunk.failed_partition_keys]
     if sorted(failed) != sorted(row.partition_keys):
-        raise Violation(f"{row.backfill_id} repeats other partitions than those that failed")
+        raise Violation(f"{row.backfill_id} retries other partitions than those that failed")

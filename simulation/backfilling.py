@@ -161,7 +161,7 @@ def chunk_events(world: SimulatedWorld, row: BackfillRow, index: int) -> list[An
     head, request = chunk_head(row, index, keys)
     run_id = request.run_id
     if _is_edited(world, keys):
-        return [head, request, PlanFailed(run_id=run_id, error="there is no such partition")]
+        return [head, request, PlanFailed(run_id=run_id, error="unknown partition")]
     tasks = tuple(_task(world, key) for key in keys)
     return [head, request, PlanCreated(run_id=run_id, fingerprint="plan", tasks=tasks)]
 

@@ -1,4 +1,4 @@
-"""A backfill that is worked off from what is published, while somebody meddles with it."""
+"""A backfill driven by what is published, while a user pauses, resumes and cancels it."""
 
 from servo.core.events.backfills import (
     BackfillChunkPlanned,
@@ -23,7 +23,7 @@ from simulation.world import RETRY, SimulatedWorld
 
 
 def backfiller(world: SimulatedWorld, process: Process, number: int) -> None:
-    """Creates a backfill and works it off chunk by chunk from what is published."""
+    """Creates a backfill and plans it chunk by chunk from what is published."""
     rng = world.dice("backfill", number)
     backfill_id = f"bf_{number}"
     partitions = tuple(f"p=s:{i}" for i in range(rng.randint(0, 7)))
@@ -60,7 +60,7 @@ def backfiller(world: SimulatedWorld, process: Process, number: int) -> None:
 def chunk_head(
     backfill: BackfillRow, index: int, keys: tuple[str, ...]
 ) -> tuple[BackfillChunkPlanned, RunRequested]:
-    """What every chunk of a backfill begins with: its turn, and the run that it asks for."""
+    """The first events of every chunk: its head, and the request of its run."""
     backfill_id = backfill.backfill_id
     run_key = f"backfill:{backfill_id}:chunk:{index}"
     head = BackfillChunkPlanned(

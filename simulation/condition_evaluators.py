@@ -1,7 +1,7 @@
-"""Whether to go on from the evaluation before and to begin anew come to the same.
+"""Whether incremental evaluations of conditions agree with a fresh start.
 
-Once all is quiet every host has an evaluation of conditions that has gone on for as long as its
-process has. What each of them says then is held against one that begins from what is on record.
+Once the world is quiet, every host has an evaluator of conditions as old as its process. Its result
+is then compared with one that starts from what is recorded.
 """
 
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ TAKES_MS = 3_000
 def check_condition_evaluators(
     world: SimulatedWorld, processes: list[Process], store: PlainStore
 ) -> None:
-    """Hold every evaluation that goes on against one that begins anew."""
+    """Compare every incremental evaluator with a fresh one."""
     options = world.swarm.triggers
     if options is None or not options.conditions:
         return
@@ -35,7 +35,7 @@ def check_condition_evaluators(
             process.spawn(lambda p=process, r=evaluator: _keep(going_on, p.name, r, now))
     world.kernel.run_until(world.kernel.ms + TAKES_MS)
     if going_on.keys() != anew.keys():
-        raise Violation("an evaluation of conditions does not come to an end")
+        raise Violation("an evaluation of conditions does not end")
     for name, found in going_on.items():
         _check(found, anew[name])
 
@@ -53,10 +53,10 @@ def _keep(
 
 
 def _settled(evaluator: ConditionEvaluator, now: datetime) -> Preview:
-    """What an evaluation says when there is no news left."""
+    """The result of an evaluation without further changes."""
     first = evaluator.preview(now)
     if first.requested:
-        raise Violation(f"nothing has happened, and {first.requested} is asked for")
+        raise Violation(f"nothing has happened, but {first.requested} is requested")
     return evaluator.preview(now)
 
 
@@ -64,4 +64,6 @@ def _check(going_on: Preview, anew: Preview) -> None:
     if going_on == anew:
         return
     other = [key for key, tree in anew.trees.items() if going_on.trees.get(key) != tree]
-    raise Violation(f"to go on and to begin anew differ in the conditions of {other or 'when'}")
+    raise Violation(
+        f"an incremental and a fresh evaluation differ in the conditions of {other or 'when'}"
+    )

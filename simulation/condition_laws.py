@@ -1,7 +1,7 @@
-"""What must be true of conditions and of freshness.
+"""Laws of conditions and of freshness.
 
-A condition asks for something because something happened, and only once for it. To go on from the
-evaluation before and to begin anew come to the same.
+A condition requests something because of a change, and only once for it. An incremental evaluation
+and a fresh start give the same result.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ from simulation.kernel import Violation
 from simulation.laws import all_events, events, in_effect, paused_sensors
 
 ABOVE = {"mid": "raw", "top": "mid", "below": "parts"}
-"""The assets that are made whenever the one above was."""
+"""The assets that are materialized whenever their upstream asset was."""
 ONCE = "parts"
-"""The asset whose partitions are made because they are missing, and so each once."""
+"""The asset whose partitions are materialized because they are missing, so each only once."""
 
 
 class ConditionLaw:
@@ -38,7 +38,7 @@ class ConditionLaw:
             self._check_runs(batch)
             for head in events(batch, AutomationTicked):
                 if head.sensor_id in self._paused - awake and events(batch, RunRequested):
-                    raise Violation(f"sensor {head.sensor_id} is paused and made a run")
+                    raise Violation(f"sensor {head.sensor_id} is paused, but created a run")
                 self._check_requests(head, batch, state)
         self._paused = paused_sensors(state)
 
@@ -59,7 +59,7 @@ class ConditionLaw:
             raise Violation(f"evaluation {head.eval_id} was recorded without its run")
         again = asked.get(ONCE, 0) & self._asked_once
         if again:
-            raise Violation(f"partitions {again:b} of {ONCE} were asked for twice")
+            raise Violation(f"partitions {again:b} of {ONCE} were requested twice")
         self._asked_once |= asked.get(ONCE, 0)
         for asset, above in ABOVE.items():
             if asset not in asked:
@@ -69,7 +69,7 @@ class ConditionLaw:
             if since is None or above in asked:
                 continue
             if not _was_made(state, asset, above, since, head.applied_seq):
-                raise Violation(f"{asset} was asked for again by evaluation {head.tick}")
+                raise Violation(f"{asset} was requested again by evaluation {head.tick}")
 
     def unfinished(self, state: State) -> list[str]:
         del state
@@ -80,7 +80,7 @@ class ConditionLaw:
 
 
 def _was_made(state: State, asset: str, above: str, since: int, until: int) -> bool:
-    """Whether what an asset is made from was made, and not together with it."""
+    """Whether the upstream of an asset was materialized, and not together with it."""
     for row in state.materializations.values():
         if row.asset_key == above and row.promoted and since < row.created_seq <= until:
             tasks = [state.tasks.rows[row.run_id, k] for k in state.index.run_tasks[row.run_id]]
@@ -90,7 +90,7 @@ def _was_made(state: State, asset: str, above: str, since: int, until: int) -> b
 
 
 class FreshnessLaw:
-    """What is told of freshness is what its policy says at that moment, and comes by itself."""
+    """Recorded freshness agrees with its policy at that time, and is recorded without a request."""
 
     def committed(self, entry: Entry, answers: Sequence[Answer], state: State) -> None:
         for batch in in_effect(entry, answers):
@@ -99,10 +99,12 @@ class FreshnessLaw:
                 policy = read_policy(asset.freshness_policy)
                 judged = judge(policy, asset.last_materialization_at, entry.ts)
                 if judged.state is not event.state:
-                    raise Violation(f"{event.asset_key} is {judged.state} and was {event.state}")
+                    raise Violation(
+                        f"{event.asset_key} is {judged.state}, but {event.state} was recorded"
+                    )
 
     def unfinished(self, state: State) -> list[str]:
-        """In the end everything that was made is too old, and known to be."""
+        """In the end, every materialized asset is too old, and recorded as such."""
         stands = state.freshness.rows
         return [
             f"freshness of {key}"

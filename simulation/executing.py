@@ -1,4 +1,4 @@
-"""Workers: what a real one must do to be safe is what they do, and no more."""
+"""Workers that do exactly what a real worker must do to be safe, and no more."""
 
 from servo.core.events.tasks import (
     CommittedOutput,

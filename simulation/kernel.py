@@ -1,7 +1,7 @@
 """Virtual time and the processes that live in it.
 
 A process is a greenlet. It runs until it makes a call into the simulated world; the call says how
-long it takes and what it does, and the process goes on when that time has come. Between two calls
+long it takes and what it does, and the process continues after that time. Between two calls
 nothing else runs, so a world is a sequence of steps chosen by one random source. A process can be
 killed at any call (it never returns from it), or paused (it returns late, not knowing).
 """
@@ -56,7 +56,7 @@ class Kernel:
             self.steps += 1
             self._steps_now = self._steps_now + 1 if self.now == before else 0
             if self._steps_now > MOST_AT_ONCE:
-                raise Violation(f"somebody is busy without end at {self.ms} ms")
+                raise Violation(f"a process loops for ever at {self.ms} ms")
             action()
         self.now = max(self.now, limit)
 
@@ -134,7 +134,7 @@ class Process:
                 thread.throw(GreenletExit)
 
     def pause(self, duration_ms: float) -> None:
-        """Let it not notice the passing of time for a while."""
+        """Suspend it for a while, without its notice."""
         now = self.kernel.now
         if now >= self._paused_until:
             self._paused_since = now
@@ -151,7 +151,7 @@ class Process:
         def happen() -> None:
             try:
                 outcome = (action(), None)
-            except Exception as error:  # noqa: BLE001 - delivered to whoever called
+            except Exception as error:  # noqa: BLE001 - delivered to the caller
                 outcome = (None, error)
             self._resume(thread, generation, outcome)
 

@@ -1,4 +1,4 @@
-"""What a law is: something that is judged after every entry, and once more when all is quiet."""
+"""A law: checked after every entry, and once more when the world is quiet."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
@@ -16,15 +16,15 @@ class Law(Protocol):
     """Raises `Violation` when it is broken."""
 
     def committed(self, entry: Entry, answers: Sequence[Answer], state: State) -> None:
-        """An entry was folded, with these answers to its batches, and this is the state since."""
+        """An entry was folded, with these answers to its batches and this resulting state."""
         ...
 
     def unfinished(self, state: State) -> list[str]:
-        """What should have ended and has not."""
+        """What should have ended but has not."""
         ...
 
     def ended(self, state: State) -> None:
-        """Nothing is going on any more."""
+        """The world is quiet."""
         ...
 
 
@@ -47,7 +47,7 @@ def all_events(batches: Sequence[Batch], kind: type[E]) -> list[E]:
 
 
 def paused_sensors(state: State) -> set[str]:
-    """The sensors that nobody may hear from."""
+    """The sensors that are paused."""
     rows = state.sensor_state.rows.values()
     return {row.sensor_id for row in rows if row.status is SensorStatus.PAUSED}
 
@@ -67,13 +67,13 @@ class RunKeyLaw:
         key, printed = event.run_key, event.request_fingerprint
         row = state.run_keys.rows.get(key)
         if row is None:
-            raise Violation(f"a run was asked for under the key {key}, and there is none")
+            raise Violation(f"a run was requested with the key {key}, but there is none")
         found = (row.request_fingerprint, row.run_id)
         if self._known.setdefault(key, found) != found:
-            raise Violation(f"the run key {key} has become that of another run")
+            raise Violation(f"the run key {key} now belongs to another run")
         conflict = row.request_fingerprint != printed
         if conflict and (key, printed) not in state.run_key_conflicts:
-            raise Violation(f"another request had the run key {key}, and nobody was told")
+            raise Violation(f"another request used the run key {key}, and no conflict was recorded")
 
     def unfinished(self, state: State) -> list[str]:
         del state

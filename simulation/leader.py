@@ -1,4 +1,4 @@
-"""Simulated processes that lead: the real takeover and the real engine, on simulated ports."""
+"""Simulated leaders: the real takeover and the real engine, on simulated ports."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Bugs in who leads, and in what is written, acknowledged and deleted."""
+"""Bugs in leadership, and in what is written, acknowledged and deleted."""
 # ruff: noqa: SLF001 - what is private is exactly what is broken here
 # pyright: reportPrivateUsage=false
 

@@ -1,4 +1,4 @@
-"""Calls to whoever leads: lost, doubled, slow, and sometimes to somebody who no longer does."""
+"""Calls to the leader: lost, doubled, slow, and sometimes to a process that no longer leads."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,8 @@
-"""What must be true, checked while the world runs and once it is quiet.
+"""The rules that must hold, checked while the world runs and once it is quiet.
 
-The oracle sees the bucket itself, not what anybody was told about it. It keeps the first content
-ever written to each ledger slot, folds it in order, and holds everything against that: answers
-that were given, projections that were published, executions that were started.
+The oracle reads the bucket itself, not the answers that processes got. It keeps the first content
+ever written to each ledger slot, folds it in order, and compares everything with that: answers,
+published projections, started executions.
 """
 
 from collections.abc import Iterable
@@ -89,7 +89,7 @@ class Oracle:
     def _on_write(self, operation: str, key: str, data: bytes) -> None:
         if operation != "write":
             if key in self.named:
-                raise Violation(f"{key} was deleted and the newest manifest names it")
+                raise Violation(f"{key} was deleted, but the newest manifest refers to it")
             return
         if key.startswith(self.paths.ledger_prefix):
             self._on_entry(seq_of(key), data)
@@ -99,9 +99,9 @@ class Oracle:
     def _on_entry(self, seq: int, data: bytes) -> None:
         entry, digest = decode_entry(data, what=f"entry {seq}")
         if entry.owner not in self.owners:
-            raise Violation(f"entry {seq} is by somebody whose claim was never the newest manifest")
+            raise Violation(f"entry {seq} is by a leader whose claim was never the newest manifest")
         if seq in self.slots:
-            return  # collected, and filled again by somebody who slept: it must not be believed
+            return  # collected, and filled again by a leader that slept: it must not count
         self.slots[seq] = (entry, digest, data)
         while (found := self.slots.get(self.live.state.seq + 1)) is not None:
             before, active = self.live.state.ts, self.live.state.index.active
@@ -111,7 +111,7 @@ class Oracle:
             except Corrupt as error:
                 raise Violation(f"the ledger is broken: {error}") from error
             if found[0].ts <= before:
-                raise Violation(f"time goes back at entry {found[0].seq}")
+                raise Violation(f"time runs backwards at entry {found[0].seq}")
             self._check_cap(active)
             self._check_expiry(found[0])
             backfill_laws.check_planned(self.live.state, planned)
@@ -128,7 +128,7 @@ class Oracle:
             raise Violation(f"{state.index.active} tasks in flight at entry {state.seq}")
 
     def acknowledged(self, batch: Batch, answer: Answer) -> None:
-        """A leader just told somebody that this became of their batch."""
+        """A leader has just answered a batch."""
         self.kernel.note("ack", batch.id, answer.status.value, answer.seq)
         self.acked.append((batch, answer))
         if answer.status is Status.REJECTED:
@@ -141,23 +141,23 @@ class Oracle:
             raise Violation(f"acknowledged batch {batch.id} is not in ledger entry {answer.seq}")
 
     def _check_refusal(self, batch: Batch, answer: Answer) -> None:
-        """Only a leader may say no: the report of the execution that holds a task is welcome."""
+        """The report of the execution that holds a task is never refused."""
         for event in batch.events:
             if isinstance(event, TaskFinished):
                 row = self.live.state.tasks.rows.get((event.run_id, event.task_key))
                 if row is None or row.state is not TaskState.RUNNING:
                     continue
                 if (row.attempt_id, row.exec_id) == (event.attempt_id, event.exec_id):
-                    raise Violation(f"a rightful report was refused: {answer.reason}")
+                    raise Violation(f"a valid report was refused: {answer.reason}")
 
     def believed(self, owner: str, seq: int) -> None:
-        """A leader goes on in the belief that entry `seq` is its own."""
+        """A leader continues, believing that entry `seq` is its own."""
         found = self.slots.get(seq)
         if found is None or found[0].owner != owner:
-            raise Violation(f"a leader believes that it wrote entry {seq}, and did not")
+            raise Violation(f"a leader believes that it wrote entry {seq}, but it did not")
 
     def beat_acknowledged(self, attempt_id: str, exec_id: str) -> None:
-        """A leader just told an execution to go on."""
+        """A leader has just told an execution to continue."""
         self.heard[attempt_id, exec_id] = self.kernel.ms
 
     def woke_up(self, owner: str, wall: datetime) -> None:
@@ -165,7 +165,7 @@ class Oracle:
         self.woken[owner] = wall
 
     def _check_expiry(self, entry: Entry) -> None:
-        """Nobody is given up who was told to go on a moment ago, or had nobody to tell."""
+        """No execution is given up right after it was told to continue, or without a leader."""
         woken = self.woken.get(entry.owner)
         for batch in entry.batches:
             for event in batch.events:
@@ -174,7 +174,7 @@ class Oracle:
                     if last is not None and self.kernel.ms - last < LEASE_MS / 3:
                         raise Violation(
                             f"{event.attempt_id} was given up {self.kernel.ms - last:.0f} ms "
-                            f"after it was told to go on"
+                            f"after it was told to continue"
                         )
                     if woken is not None and timedelta(0) <= entry.ts - woken < LEASE:
                         raise Violation(
@@ -187,7 +187,7 @@ class Oracle:
         return found is not None and any(kept.id == batch.id for kept in found[0].batches)
 
     def given_back(self, attempt_id: str, exec_id: str) -> None:
-        """An execution was granted, and does not begin."""
+        """An execution was granted but does not begin."""
         self.kernel.note("given back", attempt_id, exec_id)
         self._granted(attempt_id, exec_id)
 
@@ -216,7 +216,7 @@ class Oracle:
             if manifest.v != newest.v + 1:
                 raise Violation(f"manifest {manifest.v} follows {newest.v}")
             if manifest.applied_seq < newest.applied_seq or manifest.epoch < newest.epoch:
-                raise Violation(f"manifest {manifest.v} goes back")
+                raise Violation(f"manifest {manifest.v} applies an older entry")
         self.newest = manifest
         self.named = frozenset(
             file.key
@@ -261,7 +261,7 @@ class Oracle:
     # --- once it is quiet -------------------------------------------------------------------
 
     def unfinished(self) -> list[str]:
-        """What should have ended and has not."""
+        """What should have ended but has not."""
         state = self.live.state
         open_runs = [
             f"run {run.run_id} {run.state}"
@@ -283,7 +283,7 @@ class Oracle:
         return [*open_runs, *open_tasks, *backfills, *parked, *others]
 
     def final(self) -> None:
-        """Everything that must hold when nothing is going on any more."""
+        """Everything that must hold when the world is quiet."""
         if left := self.unfinished():
             raise Violation(f"not finished: {left[:5]}")
         if self.newest is not None:
@@ -318,20 +318,20 @@ class Oracle:
                 run.tasks_cancelled,
             )
             if actual != expected:
-                raise Violation(f"run {run.run_id} counts {actual}, its tasks say {expected}")
+                raise Violation(f"run {run.run_id} counts {actual}, but its tasks give {expected}")
 
     def _check_answers(self) -> None:
-        """Whoever asks again what was answered gets the same answer."""
+        """A repeated request gets the same answer."""
         state = self.live.state
         for batch, answer in self.acked:
             if answer.status not in (Status.APPLIED, Status.CONFLICT) or not batch.request_id:
                 continue
             again = self.ask(state, batch)
             if (again.status, again.data) != (answer.status, answer.data):
-                raise Violation(f"{batch.id} was answered {answer} and is now {again}")
+                raise Violation(f"{batch.id} was answered {answer}, and now {again}")
 
     def ask(self, state: State, batch: Batch) -> Answer:
-        """What the fold would say to a batch now; the state stays as it is."""
+        """The answer the fold would give to a batch now; the state does not change."""
         before = (state.seq, state.epoch, state.ts)
         open_entry(state, seq=state.seq + 1, epoch=state.epoch, ts=state.ts, stall=False)
         answer = apply_batch(state, batch, 0)
@@ -347,7 +347,7 @@ class Oracle:
             raise Violation(f"never sent: {stuck[0].dispatch_id}")
 
     def _check_promotions(self) -> None:
-        """What counts as an asset's data was made by the execution that was let run."""
+        """The data of an asset comes from the execution that was granted."""
         for row in self.live.state.tasks.values():
             ran = self.granted.get(row.attempt_id)
             if row.state is TaskState.SUCCEEDED and ran != row.exec_id:
@@ -382,7 +382,7 @@ class Oracle:
 
     @staticmethod
     def _only_renews(state: State, mark: int) -> bool:
-        """A claim asked again renews a lease; that is the one repetition that leaves a trace."""
+        """A repeated claim renews a lease; no other repetition changes anything."""
         tables = {table.spec.name for table, _, _, _ in state.journal[mark:]}
         return tables <= {"tasks", "ledger_index"}
 
@@ -390,9 +390,9 @@ class Oracle:
 def _difference(expected: Any, found: Any) -> str:
     """Where two rows differ, in few words."""
     if expected is None or found is None:
-        return "it should be there" if found is None else "it should not be there"
+        return "it should be there" if found is None else "it should not exist"
     return ", ".join(
-        f"{name} is {getattr(found, name)!r} and should be {getattr(expected, name)!r}"
+        f"{name} is {getattr(found, name)!r} but should be {getattr(expected, name)!r}"
         for name in expected.__struct_fields__
         if getattr(found, name) != getattr(expected, name)
     )

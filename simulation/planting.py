@@ -10,9 +10,9 @@ Planting = Callable[[], AbstractContextManager[None]]
 
 
 class Bug(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, how to make it so, and a seed whose world finds it.
+    """A bug, how to plant it, and a seed whose world finds it.
 
-    `world` is the kind of world that it is.
+    `world` is the kind of that world.
     """
 
     what: str
@@ -22,7 +22,7 @@ class Bug(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def swap(*changes: tuple[Any, str, Any]) -> Planting:
-    """Put broken things in the place of attributes for a while."""
+    """Replace attributes with broken ones for a while."""
 
     @contextmanager
     def planted() -> Generator[None]:

@@ -46,7 +46,7 @@ REVIVED = ("worker", "sensor", "host", "triggers")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a world."""
+    """The outcome of a world."""
 
     seed: int
     violation: str | None
@@ -60,7 +60,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulation:
-    """Builds the world of a seed, lets it suffer, lets it rest, and judges it."""
+    """Builds the world of a seed, runs it with faults and then without, and checks it."""
 
     def __init__(self, seed: int, swarm: Swarm | None = None, *, trace: bool = False) -> None:
         self.swarm = draw(seed) if swarm is None else swarm
@@ -233,7 +233,7 @@ class Simulation:
     # --- rest -------------------------------------------------------------------------------
 
     def _rest(self) -> None:
-        """With faults off everything comes to its end within a bound."""
+        """With faults off, everything ends within a time limit."""
         bound = self.kernel.ms + QUIET_BOUND_MS
         quiet = 0
         while self.kernel.ms < bound and quiet < QUIET_FOR_S:
@@ -249,7 +249,7 @@ class Simulation:
         return [p.name for p in self.others if p.alive and p.name.startswith(SCRIPTS)]
 
     def _missing(self) -> list[str]:
-        """What was asked for outside and has not reached the workspace."""
+        """What was requested outside and has not reached the workspace."""
         state = self.oracle.live.state
         runs = [run for run in self.world.requested_runs if run not in state.runs]
         done = {run.labels.get("item") for run in state.runs.values()}
@@ -257,7 +257,7 @@ class Simulation:
 
     def _check_requests(self) -> None:
         if missing := self._missing():
-            raise Violation(f"asked for and never run: {missing[:5]}")
+            raise Violation(f"requested but never run: {missing[:5]}")
         items = [
             run.labels["item"]
             for run in self.oracle.live.state.runs.values()

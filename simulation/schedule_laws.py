@@ -1,4 +1,4 @@
-"""What must be true of schedules: each tick once, with its runs, in time, and none in silence."""
+"""Laws of schedules: each tick once, with its runs, on time, and none skipped silently."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ class ScheduleLaw:
             for tick in events(batch, ScheduleTicked):
                 self._check_tick(tick, batch, entry, state)
                 if tick.schedule_id in self._paused - resumed and _has_runs(batch):
-                    raise Violation(f"schedule {tick.schedule_id} is paused and made a run")
+                    raise Violation(f"schedule {tick.schedule_id} is paused, but created a run")
             for skipped in events(batch, TicksSkipped):
                 self._check_skipped(skipped, entry, state)
         self._check_moved(batches, resumed, state)
@@ -56,17 +56,17 @@ class ScheduleLaw:
     def _check_tick(self, tick: ScheduleTicked, batch: Batch, entry: Entry, state: State) -> None:
         name, at = tick.tick_id, tick.scheduled_for
         if name in self._ticks:
-            raise Violation(f"tick {name} is on record twice")
+            raise Violation(f"tick {name} is recorded twice")
         self._ticks.add(name)
         if at > entry.ts:
-            raise Violation(f"tick {name} was made {at - entry.ts} before its time")
+            raise Violation(f"tick {name} was recorded {at - entry.ts} before its time")
         if cron_of(state.schedules.rows[tick.schedule_id]).next_after(at - _SECOND) != at:
-            raise Violation(f"tick {name} is none of its schedule")
+            raise Violation(f"tick {name} does not belong to its schedule")
         if tick.status is TickStatus.TRIGGERED and not _has_runs(batch):
             raise Violation(f"tick {name} was recorded without its runs")
         for request in events(batch, RunRequested):
             if request.run_key not in state.run_keys:
-                raise Violation(f"tick {name} was recorded and its run was not")
+                raise Violation(f"tick {name} was recorded, but its run was not")
 
     def _check_runs(self, batch: Batch) -> None:
         ticks = {tick.tick_id for tick in events(batch, ScheduleTicked)}
@@ -76,7 +76,7 @@ class ScheduleLaw:
                 raise Violation(f"a run of tick {source.tick_id} is not in the batch of its tick")
 
     def _check_skipped(self, event: TicksSkipped, entry: Entry, state: State) -> None:
-        """Nothing is given up as missed that the policy would have made up for."""
+        """No tick is skipped as missed that the policy would have caught up."""
         if not event.reason.startswith("missed"):
             return
         row = state.schedules.rows[event.schedule_id]
@@ -86,7 +86,7 @@ class ScheduleLaw:
         newer = cron_of(row).ticks_between(event.last, entry.ts + self._apart + _LATE, MOST)
         if len(newer) < row.max_catchup_ticks:
             raise Violation(
-                f"{event.schedule_id} gave up the tick of {event.last} with {len(newer)} after it"
+                f"{event.schedule_id} skipped the tick of {event.last} with {len(newer)} after it"
             )
 
     def _check_moved(self, batches: Sequence[Batch], resumed: set[str], state: State) -> None:
@@ -98,7 +98,7 @@ class ScheduleLaw:
             before = self._low.get(name, low)
             self._low[name] = low
             if low < before:
-                raise Violation(f"schedule {name} has gone back to {low}")
+                raise Violation(f"schedule {name} went back to {low}")
             if low == before or name in resumed:
                 continue
             for at in cron_of(state.schedules.rows[name]).ticks_between(before, low, MOST):
@@ -106,7 +106,7 @@ class ScheduleLaw:
                     one.schedule_id == name and one.first <= at <= one.last for one in stretches
                 )
                 if not known:
-                    raise Violation(f"the tick of {name} at {at} was passed over in silence")
+                    raise Violation(f"the tick of {name} at {at} was skipped silently")
 
     def unfinished(self, state: State) -> list[str]:
         """Schedules that are paused for ever, or due for longer than it takes to tick."""

@@ -1,4 +1,4 @@
-"""What must be true of sensors: no item and no message is lost, and none is answered twice."""
+"""Laws of sensors: no item and no message is lost, and none is answered twice."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class SensorLaw:
             for event in events(batch, SensorEvaluated):
                 self._check_evaluation(event, batch)
                 if event.sensor_id in self._paused - awake and events(batch, RunRequested):
-                    raise Violation(f"sensor {event.sensor_id} is paused and made a run")
+                    raise Violation(f"sensor {event.sensor_id} is paused, but created a run")
         self._check_cursors(state)
         self._paused = paused_sensors(state)
 
@@ -70,7 +70,7 @@ class SensorLaw:
             raise Violation(f"message {message} was evaluated twice")
         self._answered.add(message)
         if [run.labels.get("message") for run in runs] != [message]:
-            raise Violation(f"message {message} was answered and its run was not asked for")
+            raise Violation(f"message {message} was answered, but its run was not requested")
 
     def _check_items(self, event: SensorEvaluated, runs: Sequence[RunRequested]) -> None:
         before = self._cursors.get(ITEMS, 0)
@@ -78,7 +78,7 @@ class SensorLaw:
             return
         after = int(event.cursor_after)
         if after < before:
-            raise Violation(f"the cursor of {ITEMS} has gone back from {before} to {after}")
+            raise Violation(f"the cursor of {ITEMS} went back from {before} to {after}")
         asked = [int(run.labels["item"]) for run in runs]
         if asked != list(range(before, after)):
             raise Violation(f"the cursor moved from {before} to {after} with runs for {asked}")
@@ -87,7 +87,7 @@ class SensorLaw:
     def _check_cursors(self, state: State) -> None:
         row = state.sensor_state.rows.get(ITEMS)
         if row is not None and int(row.cursor or 0) != self._cursors.get(ITEMS, 0):
-            raise Violation(f"the cursor of {ITEMS} is {row.cursor}, and no evaluation says so")
+            raise Violation(f"the cursor of {ITEMS} is {row.cursor}, but no evaluation set it")
 
     def unfinished(self, state: State) -> list[str]:
         """Sensors that are paused for ever, and messages that were taken and not answered."""
@@ -103,11 +103,11 @@ class SensorLaw:
                 name = event.message_id
                 given_up = self._failures[name] >= MAX_MESSAGE_ATTEMPTS
                 if name not in self._answered and not given_up:
-                    raise Violation(f"message {name} was acknowledged and never evaluated")
+                    raise Violation(f"message {name} was acknowledged but never evaluated")
 
 
 class EchoLaw:
-    """A sensor of runs is told of every run that came to stand so, and of each once."""
+    """A run sensor receives every run that reached its status, and each only once."""
 
     def __init__(self) -> None:
         self._begun: int | None = None
@@ -122,16 +122,16 @@ class EchoLaw:
         for request in all_events(batches, RunRequested):
             run = request.labels.get("after")
             if run in self._told:
-                raise Violation(f"the sensor of runs was told of {run} twice")
+                raise Violation(f"the run sensor received {run} twice")
             if run is not None:
                 self._told.add(run)
 
     def unfinished(self, state: State) -> list[str]:
-        """Runs that it has to be told of."""
+        """Runs that it has not received yet."""
         if self._begun is None:
             return []
         return [
-            f"no run after {run.run_id}"
+            f"the run sensor has not received {run.run_id}"
             for run in state.runs.values()
             if run.state is RunState.SUCCEEDED
             and run.row_version > self._begun

@@ -1,4 +1,4 @@
-"""What kind of world a seed makes: which faults are on, how strong, how many of everything.
+"""The world of a seed: which faults are on, how strong, and how many of everything.
 
 All faults at once hide bugs from each other, so each seed first draws which it uses. Every fourth
 world is a storm: leaders come, sleep and wake by the dozen, and what they knew is archived and
@@ -16,10 +16,10 @@ from simulation.faults import QueueFaults, StoreFaults
 
 
 class Triggering(msgspec.Struct, frozen=True, kw_only=True):
-    """What starts runs without a person in a world, who looks after it, and how it fails.
+    """The triggers of a world, who hosts them, and how they fail.
 
-    Triggers are looked after beside every leader, and by `hosts` elsewhere, who follow the ledger
-    and reach a leader over the network.
+    Every leader hosts triggers, and so do `hosts` elsewhere, which follow the ledger and reach a
+    leader over the network.
     """
 
     schedules: bool

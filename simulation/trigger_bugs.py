@@ -1,4 +1,4 @@
-"""Bugs in what starts runs without a person: schedules, sensors, conditions, freshness."""
+"""Bugs in triggers: schedules, sensors, conditions, freshness."""
 # ruff: noqa: SLF001 - what is private is exactly what is broken here
 # pyright: reportPrivateUsage=false
 
@@ -32,7 +32,7 @@ WORLD = "triggers"
 
 
 def _tick_then_runs(self: Schedules, evaluated: Any) -> set[str]:
-    """A tick is committed, and then its runs, if nobody dies in between."""
+    """A tick is committed, and then its runs, unless a crash comes in between."""
     for tick, answer in evaluated:
         head, *rest = ticked(tick, answer)
         origin = Origin(actor="schedule:planted")
@@ -56,7 +56,7 @@ def _begins_alike(known: Any, event: Any) -> bool:
 
 
 def _due_whenever(state: State, row: Any, first: Any, last: Any) -> None:
-    """A tick is believed to be due because whoever sends it says so."""
+    """A tick is due because its sender says so."""
     del state, last
     if first <= row.low_water:
         raise Rejected("tick_passed")

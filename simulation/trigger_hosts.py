@@ -1,12 +1,11 @@
-"""Who looks after triggers: the real schedules, sensors and conditions, on simulated means.
+"""Hosts of triggers: the real schedules, sensors and conditions, in a simulated environment.
 
-In a real workspace they live in the leader's process, look at its state and commit through it. So
-do some here. Others live in processes of their own, follow the ledger, and reach whoever leads over
-a network that loses and doubles what it carries: nothing that is promised may depend on there
-being one host, or on its being near.
+In a real workspace they run in the leader's process, read its state and commit through it. Some do
+so here. Others run in separate processes, follow the ledger, and reach the leader over a network
+that loses and doubles messages: no guarantee may depend on a single host, or on its being near.
 
-What evaluates is the real code of an evaluator process. Here it is one that answers late, or ends
-without an answer and forgets what it knew.
+The evaluator is the real code of an evaluator process, but it answers late, or ends without an
+answer and loses its memory.
 """
 
 import logging
@@ -128,7 +127,7 @@ class TriggerService:
 
     def _followed(self) -> State:
         if self.follower is None:
-            raise Unavailable("the ledger is not followed now", may_have_applied=False)
+            raise Unavailable("this host does not follow the ledger now", may_have_applied=False)
         return self.follower.state
 
     def submit(self, batch: Batch) -> Promise:
@@ -252,7 +251,7 @@ class Evaluators:
 
 
 class Host:
-    """Looks after all kinds of triggers, in some process."""
+    """Hosts all kinds of triggers in a process."""
 
     def __init__(
         self, world: SimulatedWorld, process: Process, endpoint: LeaderEndpoint | None = None

@@ -1,7 +1,7 @@
-"""Worlds of triggers: schedules, sensors, messages and conditions, and the people around them.
+"""Worlds of triggers: schedules, sensors, messages and conditions, and their users.
 
-Somebody deploys a project. Messages are sent, and sent again. Somebody pauses and resumes what is
-deployed, from what is published, which may be old; in the end nothing is left paused.
+A user deploys a project. Messages are sent, and sent again. A user pauses and resumes triggers,
+from what is published, which may be old; in the end nothing is left paused.
 """
 
 from random import Random

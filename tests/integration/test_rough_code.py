@@ -449,7 +449,9 @@ def test_the_crash_output_of_a_process_that_knew_a_secret_is_not_stored(tmp_path
     with project.session() as session:
         log = project.log(session, project.task(session, "tells"))
     assert "known-to-nobody" not in log
-    told = "(what it printed at the end is not kept: it may hold secrets)\nFatal Python error: "
+    told = (
+        "(the end of its output is not kept because it may contain secrets)\nFatal Python error: "
+    )
     assert log.startswith(f"the first is stored\n{told}")
 
 

@@ -234,7 +234,7 @@ def test_a_version_that_is_gone_cannot_be_pinned() -> None:
     story.wait(hours=OLD)
     _ = collected(story)
     wanted = Pin(id="audit", v=1, expires=story.now + DAY)
-    with pytest.raises(NotFound, match=r"version 1 .* is no longer kept; pin a version"):
+    with pytest.raises(NotFound, match=r"version 1 .* has been deleted; pin a version"):
         pin(story.store, story.paths, wanted)
     assert not read_pins(story.store, story.paths)
 

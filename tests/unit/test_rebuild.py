@@ -135,7 +135,7 @@ def test_without_any_intact_version_it_begins_at_the_beginning() -> None:
 def test_a_hole_in_the_ledger_is_not_its_end() -> None:
     story = told()
     story.store.delete(story.paths.ledger_entry(5))
-    with pytest.raises(Corrupt, match="ledger entry 5 is missing and entry 6 exists; restore"):
+    with pytest.raises(Corrupt, match="ledger entry 5 is missing, but entry 6 exists; restore"):
         _ = rebuild(story.store, story.paths, from_genesis=True)
 
 
@@ -144,7 +144,7 @@ def test_a_ledger_that_lost_its_end_is_not_complete() -> None:
     _ = story.publish()
     story.store.delete(story.paths.ledger_entry(story.state.seq))
     with pytest.raises(
-        Corrupt, match=r"the ledger ends with entry \d+ and entry \d+ was published"
+        Corrupt, match=r"the ledger ends with entry \d+, but entry \d+ was published"
     ):
         _ = rebuild(story.store, story.paths, from_genesis=True)
 

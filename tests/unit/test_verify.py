@@ -206,7 +206,7 @@ def test_a_damaged_file_of_a_past_version_is_found_and_the_newest_still_compared
     flip(story, key)
     report = verify(story.store, story.paths)
     assert [p.part for p in report.problems] == [ProblemPart.FILES]
-    assert "is a past one" in report.problems[0].what
+    assert "in the past version" in report.problems[0].what
     assert report.compared
 
 
@@ -238,7 +238,7 @@ def test_a_row_that_the_ledger_does_not_say_is_found() -> None:
     assert problems(story) == (
         Problem(
             part=ProblemPart.PROJECTION,
-            what="runs big: error is 'forged' and folds to ''",
+            what="runs big: error is 'forged', but the ledger gives ''",
             remedy="rebuild the projection from the ledger",
         ),
     )

@@ -1,8 +1,8 @@
-"""Which of several code locations is meant by what somebody selects.
+"""Which of several code locations a selection refers to.
 
-Assets and jobs are defined by one location of a project, so naming them names their location. Each
-is asked in a process of its own, as their modules may be called the same. Where the answer is not
-one location, nothing is guessed: the error says which location defines what.
+Each asset and job is defined by one location, so a selection determines its location. Each location
+is examined in a separate process, because their modules may have the same names. If the answer is
+not exactly one location, the error says which location defines what.
 """
 
 from collections.abc import Sequence
@@ -50,13 +50,13 @@ def _nowhere(
     if not missing:
         told = ", ".join(f"{term} by {_names(own)}" for term, own in owners.items())
         return Invalid(
-            f"no code location defines all of it: {told}",
-            remedy="name a location and what it defines, one command for each location",
+            f"no single code location defines everything selected: {told}",
+            remedy="use one command for each location, with the assets that it defines",
         )
     broken = "".join(f"; {its.error}" for its in found.values() if its.error)
     return NotFound(
         f"none of the code locations {_names(list(found))} defines {', '.join(missing)}{broken}",
-        remedy="see `servo list LOCATION` for what each has",
+        remedy="see `servo list LOCATION` for what each defines",
     )
 
 

@@ -1,9 +1,9 @@
-"""Looking at a project in a process of its own, so that whatever its code does stays there.
+"""Examining a project in a separate process, so that its code cannot affect this one.
 
     python -m servo.code.examine CODE FOLDER [as-dagster] [-- SELECTION...]
 
-prints what was found, as JSON. `servo dev` asks this way before it lets workers import anything
-again: code that does not import, or that ends the process, changes nothing.
+prints the result as JSON. `servo dev` does this before workers import the code again: code that
+fails to import, or that ends the process, changes nothing.
 """
 
 import os
@@ -32,9 +32,9 @@ _OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project's code is: its files, and what they define or what is wrong with them.
+    """The code of a project: its files, and what they define or the error in them.
 
-    `selected` are the selections that it was asked about and that choose some asset it makes.
+    `selected` are those of the given selections that match an asset of the project.
     `missing_resource` is the error of the first asset that needs a resource which is not defined,
     and `hints` are about dependencies that may be misspelt.
     """
@@ -84,7 +84,7 @@ def fingerprint(files: tuple[str, ...]) -> str:
 def start_examining(
     location: CodeLocation, select: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Begin to look; `finished` says what was found once the process has ended."""
+    """Start to examine; `finished` returns the result once the process has ended."""
     code, folder = location.code, location.folder
     more = [AS_DAGSTER] if location.as_dagster else []
     return subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -92,12 +92,12 @@ def start_examining(
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         cwd=folder,
-        start_new_session=True,  # Ctrl-C is for whoever looks
+        start_new_session=True,  # Ctrl-C is for the caller
     )
 
 
 def finished(looking: "subprocess.Popen[bytes]", location: CodeLocation) -> Examined:
-    """What a process that looks has found; waits for it."""
+    """The result of an examining process; waits for it."""
     code = location.code
     data, _ = looking.communicate()
     try:
@@ -108,7 +108,7 @@ def finished(looking: "subprocess.Popen[bytes]", location: CodeLocation) -> Exam
 
 
 def examine(locations: Sequence[CodeLocation], select: Sequence[str] = ()) -> list[Examined]:
-    """What each location is, or what is wrong with it; `Invalid` if something is with all."""
+    """What each location defines, or its error; `Invalid` if all have errors."""
     found = examine_each(locations, select)
     if all(one.error for one in found):
         what, _, remedy = "; ".join(one.error for one in found).rpartition("; ")
@@ -117,13 +117,13 @@ def examine(locations: Sequence[CodeLocation], select: Sequence[str] = ()) -> li
 
 
 def examine_each(locations: Sequence[CodeLocation], select: Sequence[str] = ()) -> list[Examined]:
-    """What each location is, or what is wrong with it."""
+    """What each location defines, or its error."""
     looking = [start_examining(one, select) for one in locations]
     return [finished(process, one) for process, one in zip(looking, locations, strict=True)]
 
 
 def main() -> None:
-    """Look, and print what was found where user code cannot print between it."""
+    """Examine, and print the result where output of user code cannot mix with it."""
     given = sys.argv.index("--")
     code, folder, as_dagster = sys.argv[1], Path(sys.argv[2]), AS_DAGSTER in sys.argv[3:given]
     answer = os.dup(1)
@@ -148,7 +148,7 @@ def main() -> None:
     with os.fdopen(answer, "wb") as out:
         out.write(msgspec.json.encode(found))
     sys.stderr.flush()
-    os._exit(0)  # threads that user code started do not keep anybody waiting
+    os._exit(0)  # do not wait for threads that user code started
 
 
 def _missing_resource(project: Project) -> str:
@@ -160,7 +160,7 @@ def _missing_resource(project: Project) -> str:
 
 
 def _selects(project: Project, text: str) -> bool:
-    """Whether a selection chooses an asset that the project makes."""
+    """Whether a selection matches an asset of the project."""
     try:
         found = AssetSelection.from_coercible([text]).resolve(project)
     except (Invalid, NotFound):

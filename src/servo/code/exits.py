@@ -1,7 +1,7 @@
-"""`os._exit` in code that is being imported, which would end whoever imports it without a word.
+"""`os._exit` in code that is being imported, which would end the importing process silently.
 
-While code is imported, the call raises `SystemExit` with what was called, so that it is told by
-file and line like anything else that goes wrong there. Everywhere else, in another thread and in a
+While code is imported, the call raises `SystemExit` instead, so that it is reported with file and
+line like any other error. Everywhere else, in another thread and in a
 process that the code has forked, it does what it always does.
 """
 
@@ -14,12 +14,12 @@ from typing import NoReturn
 
 @contextmanager
 def exits_raised() -> Generator[None]:
-    """Have `os._exit` raise `SystemExit` in this thread of this process."""
+    """Make `os._exit` raise `SystemExit` in this thread of this process."""
     real, here = os._exit, _where()
     importing = True
 
     def told(status: int) -> NoReturn:
-        if importing and _where() == here:  # who kept the name may call it much later
+        if importing and _where() == here:  # code that kept a reference may call it much later
             raise SystemExit(f"it calls os._exit({status}), which ends the process that imports it")
         real(status)
 

@@ -1,4 +1,4 @@
-"""Finding code: the file or module that is meant, and whether it is on this machine."""
+"""Finding the file or module of a code location, and whether it is on this machine."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +22,7 @@ def is_module(name: str, folder: Path) -> bool:
 
 
 def find_code(given: str | None, folder: Path) -> str:
-    """The file or module that was named, or the only one it can be."""
+    """The named file or module, or the only one that defines assets."""
     if given is not None:
         return given
     for name in USUAL:
@@ -40,7 +40,7 @@ def find_code(given: str | None, folder: Path) -> str:
 
 
 def is_here(location: CodeLocation) -> bool:
-    """Whether the code of a location is on this machine, where it says."""
+    """Whether the code of a location is on this machine, at its path."""
     if location.code.endswith(".py"):
         return Path(location.folder, location.code).is_file()
     return is_module(location.code, Path(location.folder))

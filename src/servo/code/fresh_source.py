@@ -1,10 +1,10 @@
-"""Importing the user's code as it is written now.
+"""Importing the current source of the user's code.
 
 Python takes the compiled file in `__pycache__` for the source if that has the size and, in whole
 seconds, the time of the one that was compiled. Code that is edited twice in a second, as editors,
-formatters and tests do, may so run as it was before the edit, while its code version is already
-that of the new text. Below a project's folder a source that has just changed is therefore
-compiled anew, and what comes of it is not kept until the second of the change has passed.
+formatters and tests do, may then run in its old form, while its code version is already that
+of the new text. So in a project's folder, a source that has just changed is compiled again, and the
+compiled file is not kept until the second of the change has passed.
 """
 
 import sys
@@ -55,7 +55,7 @@ def import_fresh(folder: Path) -> None:
 def _finder(path: str) -> PathEntryFinder:
     place = Path(path or ".").resolve()
     if not any(_below(place, root) for root in _roots):
-        raise ImportError(f"{path} is below no project")
+        raise ImportError(f"{path} is not in a project folder")
     return _find(path)
 
 

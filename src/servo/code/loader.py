@@ -70,7 +70,7 @@ def load_module(target: str, folder: Path) -> ModuleType:
 
 
 def roots_of(target: str, folder: Path) -> list[Path]:
-    """Where the modules of a project are looked for, the first place last: here, and in `src`."""
+    """Where modules of a project are searched, the first place last: its folder and `src`."""
     inner, first = folder / "src", target.partition(".")[0]
     has = (inner / first).is_dir() or (inner / f"{first}.py").is_file()
     return [folder, inner] if has else [folder]
@@ -109,7 +109,7 @@ def _import_file(path: Path, target: str) -> ModuleType:
 
 
 def _refuse_namesake(path: Path, name: str) -> None:
-    """`Invalid` if a file would stand in for a module of Python's own that is in use."""
+    """Raise `Invalid` if a file would hide a module of the standard library that is in use."""
     used = sys.modules.get(name) if name in sys.stdlib_module_names else None
     if used is not None and getattr(used, "__file__", "") != str(path):
         raise Invalid(

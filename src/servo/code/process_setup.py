@@ -22,13 +22,13 @@ class ProcessSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def framed_setup(setup: ProcessSetup) -> bytes:
-    """What a worker is told first."""
+    """The first message to a worker."""
     data = msgspec.msgpack.encode(setup)
     return framed(data)
 
 
 def open_instance(setup: ProcessSetup) -> Any:
-    """What `context.instance` is; loaded when user code asks for it, which it seldom does."""
+    """The value of `context.instance`, opened when user code first uses it."""
     made = import_module("servo.workspace.instance.instance").ServoInstance
     address = setup.address
     return made.of_store(address.store, tenant=address.tenant, workspace=address.workspace)

@@ -42,7 +42,7 @@ def due(definition: ScheduleDefinitionRow, row: ScheduleStateRow, now: datetime)
     window = now - timedelta(minutes=definition.catchup_window_minutes)
     ticks = cron.newest_between(max(row.low_water, window), now, definition.max_catchup_ticks)
     until = ticks[0] - _SECOND if ticks else now
-    skipped = stretch(cron, row, until, reason="missed: older than is caught up with")
+    skipped = stretch(cron, row, until, reason="missed: outside the catch-up window")
     return Due(schedule_id=row.schedule_id, skipped=skipped, ticks=tuple(ticks))
 
 
@@ -65,7 +65,7 @@ def stretch(
     last = counted[-1]
     if len(counted) == MAX_COUNTED:
         last = cron.newest_between(row.low_water, until, 1)[0]
-        reason = f"{reason}; {MAX_COUNTED} were counted, and there may be more"
+        reason = f"{reason}; counting stopped at {MAX_COUNTED}, there may be more"
     return TicksSkipped(
         schedule_id=row.schedule_id,
         first=counted[0],

@@ -1,4 +1,4 @@
-"""One execution, from the grant to how it ended."""
+"""One execution, from its grant to its result."""
 
 import os
 import sys
@@ -49,7 +49,7 @@ class Runner:
         self._pid = os.getpid()
 
     def run(self, work: Assignment) -> TaskResult:
-        """Run user code; whatever it does comes back as how the execution ended."""
+        """Run user code; whatever it does becomes the result of the execution."""
         meter = Meter(self._clock)
         key = self._calls.keys.get(work.asset_key)
         raised: BaseException | None = None
@@ -79,7 +79,7 @@ class Runner:
 
 
 def failed(exec_id: str, error: BaseException) -> TaskResult:
-    """How an execution ended whose code raised."""
+    """The result of an execution whose code raised."""
     retry_after: int | None = None
     retriable: bool | None = None
     most: int | None = None
@@ -105,19 +105,19 @@ def failed(exec_id: str, error: BaseException) -> TaskResult:
 
 
 def print_error(task_key: str, error: BaseException) -> None:
-    """Put what user code raised where what it printed goes: people look there first."""
+    """Print the error of user code into its output, where people look first."""
     del task_key
     with suppress(ValueError, OSError, AttributeError):  # it may have closed or replaced it
         sys.stderr.write(_trimmed(error))
 
 
 def message_of(error: BaseException) -> str:
-    """What an exception says, in what JSON and people can take."""
+    """The message of an exception, as valid text and without secrets."""
     try:
         text = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - its __str__ is user code
         text = type(error).__name__
-    # Hidden before it is cut: half a secret would not be found.
+    # Redacted before it is cut: half a secret would not be found.
     return sendable(hidden().text(text)[:MAX_MESSAGE])
 
 
@@ -127,7 +127,7 @@ def _names(error: BaseException) -> list[str]:
 
 
 def _trimmed(error: BaseException) -> str:
-    """The traceback without Servo's own frames, and not longer than a person reads."""
+    """The traceback without Servo's frames, and of limited length."""
     frames = traceback.TracebackException.from_exception(error)
     own = [frame for frame in frames.stack if not is_machinery(frame.filename)]
     frames.stack = traceback.StackSummary.from_list(own)

@@ -1,7 +1,7 @@
-"""Contexts for tests: `build_asset_context` and its kin.
+"""Contexts for tests: `build_asset_context` and similar functions.
 
-They are what an asset's function gets, with what the test says in the place of what a run would
-know. Resources are opened when the context is built and closed when it is left with `with`.
+They are the context of an asset's function, with values from the test in place of those of a run.
+Resources are opened when the context is built and closed when it is left with `with`.
 """
 
 import logging
@@ -26,11 +26,11 @@ _NOBODY = AssetKey("unbound")
 
 
 class Unbound(Invalid, AttributeError):
-    """The context is not an asset's yet."""
+    """The context does not belong to an asset yet."""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a test says about an execution."""
+    """The values that a test gives for an execution."""
 
     partition_keys: tuple[str, ...] = ()
     partition_key_range: Any = None
@@ -39,7 +39,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuiltAssetContext(HoldsResources, AssetExecutionContext):
-    """A context that was built for a test; whose asset it is, is known when that is called."""
+    """A context built for a test; calling an asset with it binds it to that asset."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
         self._asset_key = key
 
     def __servo_bind__(self, key: AssetKey, definition: AssetsDefinition | None = None) -> None:
-        """Be the context of this asset from now on."""
+        """Bind this context to an asset."""
         self._asset_key = key
         self._assets_def = definition
         self.selected_asset_keys = {key} if definition is None else definition.keys
@@ -82,7 +82,7 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
         return self._given_as("instance", self._given.instance)
 
     def get_output_metadata(self, output_name: str = "result", **_: Any) -> Mapping[str, Any]:
-        """What was said about the output through this context."""
+        """The output metadata that was added through this context."""
         if len(self.selected_asset_keys) == 1:
             return dict(self.output_metadata)
         return dict(self.metadata_of(self.asset_key_for_output(output_name)))
@@ -91,17 +91,17 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
 
     @property
     def has_partition_key(self) -> bool:
-        """Whether one partition is made."""
+        """Whether one partition is materialized."""
         return len(self._given.partition_keys) == 1
 
     @property
     def has_partition_key_range(self) -> bool:
-        """Whether a range of partitions is made."""
+        """Whether a range of partitions is materialized."""
         return self._given.partition_key_range is not None
 
     @property
     def partition_keys(self) -> Sequence[str]:
-        """The partitions that are made."""
+        """The partitions to materialize."""
         keys = self._given.partition_keys
         between, definition = self._given.partition_key_range, self._definition()
         if not keys and between is not None and definition is not None:
@@ -111,20 +111,20 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
 
     @property
     def partition_key(self) -> str:
-        """The one partition that is made."""
+        """The partition to materialize."""
         one = self._given.partition_keys[0] if self.has_partition_key else None
         return self._given_as("partition_key", one)
 
     @property
     def partition_key_range(self) -> Any:
-        """The range of partitions that is made."""
+        """The range of partitions to materialize."""
         between, keys = self._given.partition_key_range, self._given.partition_keys
         one = PartitionKeyRange(keys[0], keys[-1]) if between is None and keys else between
         return self._given_as("partition_key_range", one)
 
     @property
     def partition_time_window(self) -> Any:
-        """From when to when the partition reaches."""
+        """The time window of the partition."""
         given = self._given.partition_time_window
         if given is None and (self._given.partition_keys or self.has_partition_key_range):
             found = Partitions(definition=self._definition(), keys=tuple(self.partition_key_range))
@@ -132,11 +132,11 @@ class BuiltAssetContext(HoldsResources, AssetExecutionContext):
         return self._given_as("partition_time_window", given)
 
     def _definition(self) -> PartitionsDefinition | None:
-        """How the asset is divided that this context is of."""
+        """The partitions_def of the asset."""
         return None if self._assets_def is None else self._assets_def.partitions_def
 
     def asset_partitions_def_for_output(self, output_name: str = "result") -> Any:
-        """How the asset is divided that is made."""
+        """The partitions_def of the asset."""
         del output_name
         return self._given_as("partitions_def", self._definition())
 
@@ -185,7 +185,7 @@ def build_asset_context(  # noqa: PLR0913 - the options people know
     asset_key: Any = None,
     log: Logger | None = None,
 ) -> BuiltAssetContext:
-    """The context of an asset, for calling it in a test; use `with` if its resources are opened."""
+    """A context for calling an asset in a test; use `with` if it opens resources."""
     if not environment():
         set_environment(os.environ)
     given = Given(
@@ -212,7 +212,7 @@ def build_op_context(
     config: Any = None,
     **options: Any,
 ) -> BuiltAssetContext:
-    """The same as `build_asset_context`, for code that calls the configuration `op_config`."""
+    """Like `build_asset_context`, for code that uses `op_config`."""
     if op_config is not None and config is not None:
         raise Invalid("both op_config and config were given", remedy="use one of the two")
     return build_asset_context(
@@ -230,5 +230,5 @@ def build_asset_check_context(
     asset_config: Any = None,
     instance: Any = None,
 ) -> BuiltAssetContext:
-    """The context of a check, for calling it in a test."""
+    """A context for calling a check in a test."""
     return build_asset_context(resources, resources_config, asset_config, instance)

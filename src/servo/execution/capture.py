@@ -1,11 +1,11 @@
 """What user code prints and logs, kept per execution.
 
-Standard output and error of a worker process are one file of its own, at the level of the operating
-system, so that what C libraries and subprocesses print is there too. What an execution added to it
-is stored when the execution ends, without secrets, and every second or so while it runs if there is
-more, for whoever follows it; an execution that prints nothing stores nothing. While it runs only
-whole lines are stored, so that no half of a secret is. The pool has the file too, and stores what
-is left in it if the process dies (see `servo.workers.local_pool.crash_output`).
+Standard output and error of a worker process go to one file, at the level of the operating system,
+so that the output of C libraries and subprocesses is there too. The output of an execution is
+stored without secrets when the execution ends, and about every second while it runs, for readers
+that follow it; an execution that prints nothing stores nothing. While it runs, only whole lines are
+stored, so that no part of a secret is. The pool has the file too, and stores what is left in it if
+the process dies (see `servo.workers.local_pool.crash_output`).
 
 **Who may race.** The thread that runs user code calls `begin` and `keep`; a thread of ours looks
 once a second, whatever runs. `begin` only notes the execution, so short tasks pay nothing. Both
@@ -28,7 +28,7 @@ from servo.sdk.resources.redaction import hidden
 
 MAX_BYTES = 16 * 1024 * 1024
 LOOK_EVERY = 1.0
-# Of its time a worker spends at most this part storing what is not finished yet.
+# A worker spends at most this share of its time storing unfinished output.
 SHARE = 0.1
 
 
@@ -60,7 +60,7 @@ class Capture:
         looking.start()
 
     def begin(self, work: Assignment) -> None:
-        """What is printed from now on is of this execution."""
+        """From now on, output belongs to this execution."""
         self._current = work
 
     def keep(self, work: Assignment) -> None:
@@ -77,7 +77,7 @@ class Capture:
             self._stored = 0
 
     def _mend(self) -> None:
-        """Have everything printed to the file, whatever an execution made of its streams."""
+        """Restore the streams, so that everything is printed to the file again."""
         for fd, name in ((1, "stdout"), (2, "stderr")):
             if not self._is_ours(fd):
                 os.dup2(self._fd, fd)
@@ -123,7 +123,7 @@ class Capture:
         self._stored = size
         if not data:
             return
-        # What was computed counts; that its output is lost is no reason to compute it again.
+        # The result counts; lost output is no reason to compute it again.
         with suppress(ServoError):
             self._store.put(
                 self._paths.log(work.run_id, work.task_key, work.attempt, work.exec_id), data
@@ -131,7 +131,7 @@ class Capture:
 
 
 def _flush() -> None:
-    """Have what Python holds back written; user code may have closed or replaced its streams."""
+    """Flush Python's streams; user code may have closed or replaced them."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError, OSError, AttributeError):
             stream.flush()

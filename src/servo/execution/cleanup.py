@@ -1,9 +1,9 @@
-"""What an execution leaves behind in its process, put right before the next one begins there.
+"""Restoring a process between two executions.
 
-Executions share a warm process, and none should notice what another did to it: the folder it works
-in, its handlers of the signals that Servo needs, and an alarm that would go off in somebody else's
-code. What is printed is put right in `servo.execution.capture`. The environment, imported modules
-and whatever they hold stay: that is what a process is kept warm for.
+Executions share a warm process, and none should notice what another did to it: the working folder,
+the handlers of the signals that Servo needs, and an alarm that would go off in another execution.
+`servo.execution.capture` restores the output streams. The environment, imported modules and their
+state stay: a process is kept warm for these.
 """
 
 import os
@@ -17,7 +17,7 @@ Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 class Tidying:
-    """A process as it is now, to be put right again and again."""
+    """The current state of a process, restored after every execution."""
 
     def __init__(self) -> None:
         self._folder = _present_folder()
@@ -26,12 +26,12 @@ class Tidying:
         }
 
     def tidy(self, *, thoroughly: bool) -> None:
-        """Put the process right; called between two executions, on the main thread.
+        """Restore the process; called between two executions, on the main thread.
 
-        To ask for a handler takes as long as a short execution, so that is done `thoroughly` only.
+        Reading a signal handler takes as long as a short execution: only `thoroughly` does that.
         """
         if _present_folder() != self._folder:
-            with suppress(OSError):  # it is gone: the next one fails where it looks for something
+            with suppress(OSError):  # it was removed: the next one fails when it looks for a file
                 os.chdir(self._folder)
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._handlers.items() if thoroughly else ():

@@ -1,9 +1,9 @@
 """Calling the hooks of an asset after its execution has ended.
 
-The outcome stands when they are called, and nothing they do changes it: what they raise is logged
-with its traceback, and the next one is called. A failure is told once, when no retry follows. That
-is judged here by the number of attempts; the leader does not count those that were lost with their
-worker, so after such a loss the hook may be early by as many.
+Hooks cannot change the outcome: what they raise is logged with its traceback, and the next one is
+called. Failure hooks are called once, when no retry follows. The number of attempts decides that
+here; the leader does not count attempts that were lost with their worker, so after such a loss the
+hook may be early by as many.
 """
 
 import traceback
@@ -52,7 +52,7 @@ class Hooks:
     def after(
         self, work: Assignment, key: AssetKey, done: TaskResult, error: BaseException | None = None
     ) -> None:
-        """Call what waits for this end of an execution."""
+        """Call the hooks for this outcome of an execution."""
         hooks = self._waiting(work, key)
         if not hooks:
             return
@@ -141,7 +141,7 @@ class Hooks:
         )
 
     def _values(self, key: AssetKey, done: TaskResult) -> Mapping[str, Any]:
-        """What the execution stored, by the names of its outputs."""
+        """The stored values of the execution, by output name."""
         if done.outputs:
             made = self._project.makers[key].keys_by_output_name
             names: dict[str, str] = {found.canonical(): name for name, found in made.items()}
@@ -160,5 +160,5 @@ class Hooks:
 
 
 def _told(done: TaskResult) -> Told | None:
-    """A failure that nobody raised, such as that of a check that blocks."""
+    """A failure without an exception, such as that of a blocking check."""
     return None if done.error is None else Told(done.error.message)

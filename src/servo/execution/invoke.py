@@ -1,8 +1,8 @@
-"""Calling an asset's function with what it asks for.
+"""Calling an asset's function with its arguments.
 
 Resources are opened for the execution and closed after its output is stored, in reverse order,
-whatever happens. What the function takes is loaded and checked before it is called; what becomes of
-what it returns is in `servo.execution.results`.
+whatever happens. Inputs are loaded and checked before the function is called;
+`servo.execution.results` handles what it returns.
 """
 
 from collections.abc import Mapping
@@ -95,7 +95,7 @@ class Calls:
         )
 
     def _identified(self, done: TaskResult) -> TaskResult:
-        """What the code said of partitions of other assets, by the keys they are stored under."""
+        """Reports on partitions of other assets, with the keys they are stored under."""
         if not any(told.partition for told in done.reported):
             return done
         told = tuple(self._stored_under(one) for one in done.reported)
@@ -162,7 +162,7 @@ class Calls:
         config: RunConfig,
         making: Making | None = None,
     ) -> CheckEnvironment:
-        """What the checks of an asset have at hand: also what was made with it just now."""
+        """The environment of an asset's checks, with the outputs of this execution."""
 
         def load(other: AssetKey, name: str, hint: Any) -> Any:
             made = making.fresh(other) if making is not None and other != key else None
@@ -207,7 +207,7 @@ class Calls:
         return context
 
     def _load(self, work: Assignment, key: AssetKey, hint: Any, partition: str | None) -> Any:
-        """An asset that the code asks for by its key."""
+        """The value of an asset that the code loads by its key."""
         config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
 
         def opened(name: str) -> AbstractContextManager[Resources]:
@@ -216,7 +216,7 @@ class Calls:
         return self._values.load(work, key, hint, partition, opened=opened)
 
     def _configured(self, call: Call, config: RunConfig) -> dict[str, Any]:
-        """The configuration of the run for this asset, as its function takes it."""
+        """The run config for this asset, in the type of its function."""
         key, signature = call.chosen[0], call.maker.signature
         given = config.for_op(key.canonical(), key.to_python_identifier(), call.maker.name)
         schema = call.maker.behaviour.config_schema
@@ -247,14 +247,14 @@ class Calls:
         return found
 
     def _may_be_missing(self, key: AssetKey, value: Any) -> bool:
-        """Whether a value is None because no partition of it was made, which is allowed."""
+        """Whether a value may be None because none of its partitions is materialized."""
         return value is None and bool(self._project.specs[key].metadata.get(ALLOW_MISSING))
 
 
 def _made(
     call: Call, making: Making, arguments: Mapping[str, Any], checks: Mapping[AssetKey, Checking]
 ) -> TaskResult:
-    """Call the function and take what it tells."""
+    """Call the function and read its results."""
     value = call.maker.fn(**arguments)
     if call.maker.observes:
         return seen(call, read_observed(call.maker, value))

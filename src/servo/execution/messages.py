@@ -1,4 +1,4 @@
-"""What a pool and its worker processes say to each other, and how it is framed.
+"""The messages between a pool and its worker processes, and their framing.
 
 A message is a length in four bytes and MessagePack. Either side may die at any byte: the other sees
 the end of the stream, never half a message.
@@ -11,7 +11,7 @@ from servo.processes.frames import framed
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
-    """The worker has imported the user's code and waits."""
+    """The worker has imported the user's code and is ready."""
 
     pid: int
 

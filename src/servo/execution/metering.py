@@ -1,8 +1,8 @@
 """What an execution used: time, the processor, memory, and what it read and wrote.
 
 The processor time is that of this process and of those it has started and waited for. The memory is
-the most that the process ever held if this execution drove it there, and otherwise what it holds at
-the end: a warm process has a past, and the system remembers only its peak.
+the peak of the process if this execution caused it, and otherwise its memory at the end: a warm
+process has run other executions, and the system remembers only one peak.
 
 Bytes are those that the process read and wrote by system calls: files, pipes and the network, not
 files that it maps into memory. Where the system does not count them they are None, and never 0.
@@ -47,7 +47,7 @@ class Meter:
 
 
 def _held() -> int:
-    """The memory to tell of an execution that has just ended."""
+    """The memory to report for an execution that has just ended."""
     peak, before = _peak(), _seen.get("peak", 0)
     _seen["peak"] = max(peak, before)
     return peak if peak > before else _resident() or peak
@@ -76,14 +76,14 @@ def _peak() -> int:
 
 
 def _resident() -> int:
-    """The memory this process holds; 0 where the system does not tell."""
+    """The memory this process holds; 0 if the system does not say."""
     with suppress(OSError, IndexError, ValueError):
         return int(os.pread(_own_memory(), 64, 0).split()[1]) * _PAGE
     return 0
 
 
 Moved = tuple[int, int] | None
-"""How many bytes were read and written; None if the system does not tell."""
+"""How many bytes were read and written; None if the system does not say."""
 
 
 def _moved() -> Moved:

@@ -1,8 +1,8 @@
 """The assignment that a leader sends to a worker, and the result that comes back.
 
-The leader makes an `Assignment` when it grants an attempt. It goes to the pool, through the pipe to
-a worker process and to the code that calls user code, as it is. A `TaskResult` comes back the same
-way.
+The leader makes an `Assignment` when it grants an attempt. It passes unchanged to the pool, through
+the pipe to a worker process and to the code that calls user code. A `TaskResult` comes back the
+same way.
 """
 
 import msgspec
@@ -27,9 +27,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="assignment"):
     `partitions` are those to materialize, as they are stored; `input_partitions` those to load of
     each asset, None where the worker is to find out. `inputs` are the latest outputs of what the
     asset depends on, as they were at the grant: by asset, or by `place_of` for partitions.
-    `checks` are those to run, None for all there are. `run_tags` are the run's. `failures` are the
-    attempts before this one that user code has ended. With `isolated` it runs in a process of its
-    own. Executions that have to wait share by `lane`, each of which has a `weight`.
+    `checks` are those to run, None for all. `run_tags` are the run's. `failures` are the
+    attempts before this one that user code has ended. With `isolated` it runs in a separate
+    process. Waiting executions share the workers by `lane`, and each lane has a `weight`.
     """
 
     worker_id: str = ""
@@ -64,7 +64,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="assignment"):
 
 
 class CheckOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a check found."""
+    """The result of a check."""
 
     name: str
     passed: bool
@@ -77,7 +77,7 @@ class CheckOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ReportedAsset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What user code said of an asset that it does not make: that it was made, or only seen."""
+    """A report by user code on an asset it does not define: materialized, or only observed."""
 
     asset_key: str
     seen: bool = False
@@ -87,7 +87,7 @@ class ReportedAsset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_defaults=True):
-    """An execution ended, and how."""
+    """How an execution ended."""
 
     exec_id: str
     outcome: TaskOutcome

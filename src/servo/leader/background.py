@@ -1,4 +1,4 @@
-"""Background jobs on a thread of their own."""
+"""Background jobs on a separate thread."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""An entry in the making."""
+"""A ledger entry that is not written yet."""
 
 from msgspec.structs import replace
 

@@ -6,17 +6,17 @@ effects performed. So a finished task, the readiness of the next one and its gra
 worker cost one durable write.
 
 **Who may race.** Other processes that believe they lead. The ledger slot decides (see
-`servo.ledger.slots`): who loses one is fenced and stops. An answer that needs no write (a refusal,
-a repetition) is given only after looking whether somebody else has claimed the workspace, because
-a leader that was replaced does not know what its successor knows.
+`servo.ledger.slots`): the leader that loses a slot is fenced and stops. An answer that needs no
+write (a refusal, a repetition) is given only after checking that no other process has claimed the
+workspace, because a leader that was replaced does not know what its successor knows.
 
 **What a crash leaves** after each line of `_commit`: before the write, nothing, and callers try
 again. During the write, an entry or not; the successor reads the slot. After it, an entry that
 the successor folds; callers try again and get the same answer, effects are found undone in the
-state (an outbox row that is pending, a lease that nobody renews) and done again.
+state (a pending outbox row, a lease that is not renewed) and done again.
 
-**When the store says no for certain** (a full disk) the fold is taken back, callers are told, and
-the loop goes on. When it cannot say, the leader stops: it must not guess.
+**If a write certainly failed** (a full disk), the fold is rolled back, callers get the error, and
+the loop continues. If the outcome is unknown, the leader stops: it must not guess.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ from servo.ledger.writer import LedgerWriter
 
 
 class _Before(msgspec.Struct, frozen=True):
-    """Where the state stood before an entry was opened."""
+    """The state before an entry was opened."""
 
     seq: int
     epoch: int
@@ -59,7 +59,7 @@ class _Before(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Leads one workspace from a takeover until it is fenced, stopped or cannot go on."""
+    """Leads one workspace from a takeover until it is fenced, stopped or fails."""
 
     def __init__(
         self,
@@ -224,7 +224,7 @@ class Engine:
         return True
 
     def _take(self, draft: Draft, item: Request, wrong: str | None) -> Answer:
-        """Fold what came in; what names something that is not stored is refused, or set aside."""
+        """Fold a request; refuse or set aside one that names an object that is not stored."""
         if wrong is None:
             return draft.fold(item.batch, item.raw)
         if not item.batch.parkable:
@@ -300,7 +300,7 @@ class Engine:
         self.feed.forget()
 
     def _take_proposals(self) -> None:
-        """Bring what the background found into the next entry."""
+        """Put the proposals of the background into the next entry."""
         while self.maintenance.proposals:
             action = Propose((self.maintenance.proposals.pop(0),))
             batch = self._controllers.batch_of(action)
@@ -309,14 +309,14 @@ class Engine:
             )
 
     def finish(self) -> None:
-        """Commit what waits and publish what is not yet published, before leaving."""
+        """Commit what is waiting and publish everything, before stopping."""
         while len(self.inbox):
             self.step()
         self.maintenance.flush(self.state)
 
     def shut_down(self, why: ServoError) -> None:
-        """Tell everyone who still waits that this leader is gone."""
-        waiting = self.inbox.close(why)  # first: what is left after it is answered by the inbox
+        """Answer all waiting callers that this leader has stopped."""
+        waiting = self.inbox.close(why)  # first: the inbox refuses what arrives later
         self._drop_beats(why)
         while self.inbox.reads:
             self.inbox.reads.popleft().fail(why)

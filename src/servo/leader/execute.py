@@ -1,7 +1,7 @@
 """The one place where actions become effects outside the ledger.
 
-Only what is committed is acted on: a delivery is sent from an outbox row that stands in a durable
-entry. A crash between sending and noting sends again under the same name, which the queue knows.
+Only committed actions are performed: a delivery is sent from an outbox row of a durable entry. A
+crash between sending and recording sends again under the same name, which the queue recognises.
 """
 
 from servo.controllers.actions import Send
@@ -27,7 +27,7 @@ class Executor:
         self._in_flight: dict[tuple[str, int], None] = {}
 
     def flush(self, state: State) -> list[Batch]:
-        """Send pending deliveries; what the ledger should know of it."""
+        """Send pending deliveries; the events that record it."""
         pending = state.index.outbox_pending
         self._in_flight = {key: None for key in self._in_flight if key in pending}
         queue = self._ports.queue

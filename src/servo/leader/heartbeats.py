@@ -1,8 +1,8 @@
-"""Signs of life, kept in the leader's memory and nowhere else.
+"""Heartbeats, kept only in the leader's memory.
 
 Losing them is safe: a new leader gives every lease its full time again. A beat is answered with
-what the execution should do: go on, stop because its run is cancelled, or give up because the
-attempt is no longer its own.
+what the execution should do: continue, stop because its run is cancelled, or give up because it no
+longer holds the attempt.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from servo.leader import requests
 
 
 class BeatReply(StrEnum):
-    """What an execution is told in reply to a beat."""
+    """The reply to a beat."""
 
     GO_ON = "ok"
     CANCEL = "cancel"
@@ -35,7 +35,7 @@ class Heartbeats:
         self._unseen: dict[tuple[str, str], TaskHeartbeatRow] = {}
 
     def answer(self, beats: deque[requests.BeatRequest], now: datetime) -> None:
-        """Note and answer everything that came in."""
+        """Record and answer all beats that came in."""
         while beats:
             item = beats.popleft()
             item.reply(self._note(item.beat, now))
@@ -76,7 +76,7 @@ class Heartbeats:
         return self._beats
 
     def show(self) -> None:
-        """Let the next publish tell readers who was heard of, and forget who has ended."""
+        """Give the latest beats to the next publish, and forget executions that have ended."""
         table = self._state.heartbeats
         for key in [key for key in table.rows if key not in self._state.index.running]:
             table.evict(key)

@@ -31,7 +31,7 @@ class InboxFeed:
         self._done: list[str] = []
 
     def collect(self) -> list[Request]:
-        """Requests for the objects that are not under way yet."""
+        """Requests for the objects that are not yet being processed."""
         try:
             listed = self._store.list_after(self._paths.inbox_prefix, limit=PAGE)
             fresh = [meta.key for meta in listed if meta.key not in self._under_way]
@@ -69,14 +69,14 @@ class InboxFeed:
 
 
 def _actor(told: str, name: str) -> str:
-    """Who left an object: as it says, a bare name as one of the inbox, or the object itself."""
+    """The actor an object names, `inbox:` before a bare name; without one, the object itself."""
     if not told:
         return name
     return told if is_actor(told) else f"{ActorKind.INBOX}:{told}"
 
 
 def _batch(name: str, data: bytes) -> tuple[Batch, bytes]:
-    """The batch in an inbox object, or one that says what is wrong with it, and its encoding."""
+    """The batch in an inbox object, or a quarantined one with the error; and its encoding."""
     try:
         found = decode_batch(data)
         found = replace(found, actor=_actor(found.actor, name))

@@ -1,7 +1,7 @@
 """The inputs of a task: the latest outputs at the time of its grant.
 
-By asset for those without partitions. Of an asset with partitions a task is given the partitions of
-its own keys, or those that its plan lists; where the plan leaves that to the worker, none.
+An asset without partitions gives its latest output. An asset with partitions gives the partitions
+with the keys of the task, or those that its plan lists; none if the plan leaves that to the worker.
 
 Rows of partitions leave memory once they are published, so a grant fetches the missing ones.
 """
@@ -25,7 +25,7 @@ Published = Mapping[tuple[str, str], PartitionStatusRow]
 
 
 def inputs_of(state: State, task: TaskRow, published: Published) -> Pins:
-    """The latest output of all that a task's assets are made from, and that it asks for."""
+    """The latest outputs of the assets that a task depends on and requests."""
     pins: Pins = {}
     for key, partitions in _wanted(state, task):
         if partitions is not None:
@@ -38,7 +38,7 @@ def inputs_of(state: State, task: TaskRow, published: Published) -> Pins:
 
 
 def not_in_memory(state: State, tasks: Iterable[TaskRow]) -> list[tuple[str, str]]:
-    """The partitions that tasks are given and whose rows have left memory, or never were."""
+    """The input partitions of tasks whose rows are not in memory, or do not exist."""
     rows = state.partitions.rows
     found = (
         (key, name)
@@ -50,7 +50,7 @@ def not_in_memory(state: State, tasks: Iterable[TaskRow]) -> list[tuple[str, str
 
 
 def _wanted(state: State, task: TaskRow) -> Iterator[tuple[str, Iterable[str] | None]]:
-    """The assets that a task is given, with the partitions of those that have some."""
+    """The input assets of a task, with the partitions of partitioned ones."""
     assets = state.assets.rows
     made = [assets[key] for key in (task.asset_key, *task.also_makes) if key in assets]
     wanted = [key for row in made for key in row.upstream]

@@ -1,6 +1,6 @@
 """The lease: which machine should lead. It is for liveness, never for safety.
 
-The lease keeps standbys from taking over a leader that is well. It is an object with a holder, an
+The lease keeps standbys from taking over from a healthy leader. It is an object with a holder, an
 expiry and how to reach the holder, renewed while its holder leads. Believing it wrongly costs a
 takeover and nothing else: what keeps two leaders from both writing is the ledger.
 """
@@ -35,9 +35,9 @@ class HostedTriggers(StrEnum):
 class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A leader, and how to reach it.
 
-    `machine` names the registry of the machine it runs on, so that another process knows whether
-    it can look there. `socket` is a unix socket on that machine. A leader that `stays` takes
-    requests of others until it is stopped; one that does not ends with its own work. `locations`
+    `machine` names the registry of the machine it runs on, so that another process knows whether it
+    can look there. `socket` is a unix socket on that machine. A leader that `stays` takes requests
+    from other processes until it is stopped; one that does not ends with its own work. `locations`
     are the code locations that it has workers for. `triggers` are those that it hosts for them.
     """
 
@@ -57,7 +57,7 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """What the lease object says."""
+    """The content of the lease object."""
 
     holder: str
     expires: datetime
@@ -65,7 +65,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_lease(store: ObjectStore, paths: Paths) -> Lease | None:
-    """The lease of a workspace as it stands, expired or not; None if nobody ever took it."""
+    """The current lease of a workspace, expired or not; None if it was never taken."""
     try:
         return _decoded(store.get(paths.lease).data)
     except NotFound:
@@ -80,7 +80,7 @@ def _nobody_is_dead(leader: LeaderAdvert) -> bool:
 class LeaderLease:
     """One process's view of the lease of a workspace.
 
-    `is_dead` tells of a holder that is known to have ended, so that nobody waits for its lease.
+    `is_dead` says whether a holder is known to have ended: its lease then need not expire.
     """
 
     def __init__(  # noqa: PLR0913 - where the lease is, whose it is, and how long it lasts
@@ -117,13 +117,13 @@ class LeaderLease:
         return self._write(blob.meta.version)
 
     def renew_if_due(self) -> bool:
-        """Extend the lease every so often; False once somebody else has it."""
+        """Extend the lease at intervals; False once another process holds it."""
         if self._renew_at is not None and self._clock.now() < self._renew_at:
             return True
         try:
             return self._extend()
         except Unavailable:
-            # A store that does not answer is no reason to stop: whoever takes over is the proof.
+            # A store that does not answer is no reason to stop: only a takeover is.
             self._renew_at = self._clock.now() + RETRY_AFTER
             return True
 

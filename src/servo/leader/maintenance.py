@@ -1,15 +1,15 @@
 """The background work of a leader: publish, merge, collect garbage, archive, expire.
 
 One job at a time runs beside the loop, on immutable values and the store. The loop captures what
-changed, hands it over, goes on, and takes the result when it is there. The leader is the only
+changed, starts the job, continues, and takes the result when it is ready. The leader is the only
 writer of manifests of its term, and this is the only place that starts one, so a published
 manifest is always the successor of the last one published here.
 
 A publish that certainly did not happen is tried again with everything that changed since. One
 whose outcome is unknown ends the term: the next leader reads what is there.
 
-What expires is left in `proposals`, for the loop to bring into the ledger. Its data goes in a later
-round, which finds by what is published that nothing names it any more.
+Expired outputs are left in `proposals`, and the loop puts them into the ledger. A later round
+deletes their data, once no published row refers to it.
 """
 
 from collections.abc import Callable
@@ -75,11 +75,11 @@ class Maintenance:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What kept the last rounds of collecting from doing all they should."""
+        """Why the last rounds of garbage collection were incomplete."""
         return tuple(problem for found in self._problems.values() for problem in found)
 
     def step(self, state: State, now: datetime) -> None:
-        """Take what has ended and start what is due."""
+        """Take the results of jobs that have ended, and start jobs that are due."""
         if self._job is not None and self._job.done():
             job, done = self._job, self._on_done
             self._job = self._on_done = None
@@ -229,10 +229,10 @@ class Maintenance:
                 self._collected_at = self.manifest.v
 
     def _start_outputs(self, state: State, now: datetime) -> None:
-        """Look through the outputs, unless nothing can have become of them since the last time.
+        """Examine the outputs, unless nothing can have changed since the last time.
 
-        What is too young to go may go later, so a workspace where nothing happens any more is
-        looked through for a while, and then left alone.
+        Data that is too young to delete may be deleted later, so an idle workspace is examined for
+        a while, and then no more.
         """
         claims, current = claims_of(state), self.manifest
         ageing = any(rule.age is not None for rule in claims.rules.values())
@@ -259,7 +259,7 @@ class Maintenance:
 
 
 class _Awaited:
-    """A job whose result is waited for."""
+    """A job whose caller waits for the result."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -272,7 +272,7 @@ class _Awaited:
 
 
 def _ignore(state: State, job: Job, now: datetime) -> None:
-    """A job that can be done again later; only its being damaged or fenced matters."""
+    """Ignore `Unavailable` and `NotFound` from a job that can be repeated."""
     del state, now
     with suppress(Unavailable, NotFound):
         job.result()

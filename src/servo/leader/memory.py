@@ -1,8 +1,8 @@
-"""How Python looks for garbage in a process that leads.
+"""How often Python collects garbage in a leader.
 
 A leader makes many short-lived tuples and keeps many rows. None of them can be part of a cycle, so
 looking for cycles after every 700 of them finds nothing and takes a fifth of the time of a large
-batch. Whatever the process set itself, if it looks less often than this, stays.
+batch. A process that has set higher thresholds itself keeps them.
 """
 
 import gc

@@ -1,11 +1,11 @@
 """Whether we still lead.
 
-A successful append is proof for the moment it was issued. Where there was none for a while, the
-newest manifest tells: as long as it is ours, nobody has taken over. Two things need it although
+A successful append is proof for the moment it was issued. If there was none for a while, the newest
+manifest decides: as long as it is ours, no process has taken over. Two things need it although
 nothing is written: an answer that changes nothing, and a sign of life that is acknowledged from
-memory; and one thing needs it although something was written: after a stall longer than half
-the age at which garbage is collected, the slot just won may be one that a successor had filled
-and its collector had emptied.
+memory; and one thing needs it although something was written: after a stall longer than half the
+age at which garbage is collected, the slot just won may be one that a successor had filled and its
+collector had emptied.
 """
 
 from datetime import timedelta
@@ -18,7 +18,7 @@ from servo.projection.files.manifest_store import ManifestStore
 
 
 class Ownership:
-    """What we know about who leads, and since when."""
+    """Whether we lead, as far as we know, and since when we know it."""
 
     def __init__(self, ports: Ports, paths: Paths, leadership: Leadership) -> None:
         self._clock = ports.clock

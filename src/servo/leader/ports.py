@@ -19,5 +19,5 @@ class Ports(msgspec.Struct, frozen=True, kw_only=True):
     queue: TaskQueue | None = None
 
     def nonce(self) -> str:
-        """A name nobody else has ever used."""
+        """A name that was never used before."""
         return self.entropy.token_bytes(16).hex()

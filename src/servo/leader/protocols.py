@@ -18,18 +18,18 @@ T = TypeVar("T")
 
 
 class WatchedLeader(Protocol):
-    """A leader that shows what has become true."""
+    """A leader that announces its changes."""
 
     def watch(self, look: Callable[[State], None]) -> None:
-        """Have `look` called after every entry and every takeover; it must be quick."""
+        """Call `look` after every entry and every takeover; it must be quick."""
         ...
 
 
 class LeaderForWorkers(WatchedLeader, Protocol):
-    """Takes reports and beats of executions, and hands out what is ready to run.
+    """Takes reports and beats of executions, and assigns what is ready to run.
 
-    Everything but `watch` raises `Unavailable` while nobody leads, and `Fenced` once somebody else
-    does.
+    Everything but `watch` raises `Unavailable` while there is no leader, and `Fenced` once another
+    process leads.
     """
 
     def send(self, batch: Batch, reply: Reply) -> None:
@@ -44,11 +44,11 @@ class LeaderForWorkers(WatchedLeader, Protocol):
         ...
 
     def beat(self, beat: Beat) -> "Future[BeatReply]":
-        """Say that an execution lives."""
+        """Report that an execution is alive."""
         ...
 
     def wake(self) -> None:
-        """Say that a worker has become idle."""
+        """Report that a worker has become idle."""
         ...
 
 
@@ -66,14 +66,14 @@ class LeaderForTriggers(SubmitsBatches, Protocol):
     def read(self, look: Callable[[State], T]) -> T:
         """Return what `look` finds in the state, all of which is durable.
 
-        The leader calls `look`, which must be quick and may not wait. `Unavailable` while nobody
-        leads.
+        The leader calls `look`, which must be quick and may not wait. `Unavailable` while there is
+        no leader.
         """
         ...
 
 
 class WatchedLeaderForTriggers(WatchedLeader, LeaderForTriggers, Protocol):
-    """One that says when something has changed, too."""
+    """One that also announces its changes."""
 
 
 class LeaderOfRuns(WatchedLeader, Protocol):

@@ -1,8 +1,8 @@
 """The controllers of one leader: what follows from the changes of an entry, in the same entry.
 
-They are pure and look at the state; here is what they are asked, in which order and how often, and
-how what they propose becomes part of the same entry. What they propose is a guarded intent: the
-fold may refuse it, and it is proposed again as long as it is due.
+The controllers are pure functions of the state. This module decides which of them run, in which
+order and how often, and puts their proposals into the same entry. A proposal is a guarded intent:
+the fold may refuse it, and it is proposed again as long as it is due.
 """
 
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Controllers:
                 break
 
     def _plan(self, draft: Draft) -> None:
-        """Admit runs and expand a segment, once an entry: a segment is as much as one may take."""
+        """Admit runs and expand one segment; an entry holds at most one segment."""
         if draft.planned:
             return
         draft.planned = bool(self._state.index.runs_expanding)
@@ -81,7 +81,7 @@ class Controllers:
             self._propose(draft, action)
 
     def _load_segment(self, event: PlanSegmentExpanded, draft: Draft) -> bool:
-        """Fetch a stored segment; a run whose plan is gone or damaged ends here."""
+        """Fetch a stored segment; fail the run if its plan is missing or damaged."""
         probe = Batch(id="probe", events=(event,))
         try:
             self._hydrator.prepare(self._state, (probe,))
@@ -118,7 +118,7 @@ class Controllers:
             _ = self._propose_all(draft, actions)
 
     def _hand_over(self, draft: Draft, idle: Sequence[IdleWorker]) -> None:
-        """Grant tasks to workers, unless what they are given cannot be read: then later."""
+        """Grant tasks to workers; later, if their inputs cannot be read now."""
         actions, fairness = hand_over(self._state, idle, self._fairness)
         events = [event for action in actions for event in action.events]
         try:
@@ -130,7 +130,7 @@ class Controllers:
             self._note(draft, row, handover, published)
 
     def _granted(self, events: Sequence[Event]) -> list[tuple[TaskRow, Handover]]:
-        """The tasks that are granted to workers, who get them once the grants are durable."""
+        """The tasks granted to workers; they are assigned once the grants are durable."""
         return [
             (self._state.tasks.rows[event.run_id, event.task_key], event.handover)
             for event in events
@@ -138,7 +138,7 @@ class Controllers:
         ]
 
     def _idle(self, draft: Draft) -> list[IdleWorker]:
-        """Workers that wait, without those that this entry already gives something."""
+        """Idle workers, without those that already get a task by this entry."""
         busy = {assignment.worker_id for assignment in draft.assignments}
         taken = {assignment.exec_id for assignment in draft.assignments}
         return [
@@ -148,7 +148,7 @@ class Controllers:
         ]
 
     def _propose_all(self, draft: Draft, actions: Sequence[Propose]) -> list[Event]:
-        """Propose what belongs together; one by one if it does not fit. The events that applied."""
+        """Propose events together, or one by one if they do not apply; the events that applied."""
         applied: list[Event] = []
         for action in actions:
             if self._propose(draft, action).applied:
@@ -159,7 +159,7 @@ class Controllers:
         return applied
 
     def _published_inputs(self, tasks: Sequence[TaskRow]) -> Published:
-        """The partitions that tasks are given and that have left memory."""
+        """The input partitions of tasks that have left memory."""
         places = not_in_memory(self._state, tasks)
         if not places:
             return {}
@@ -202,7 +202,7 @@ class Controllers:
         return draft.fold(batch, encode_batch(batch))
 
     def batch_of(self, action: Propose) -> Batch:
-        """What a controller proposes, under a name of its own."""
+        """The proposal of a controller as a batch with a new id."""
         self._proposed += 1
         name = f"{self._owner[:16]}-{self._state.seq}-{self._proposed}"
         return Batch(id=name, events=action.events, actor=CONTROLLER)

@@ -1,13 +1,13 @@
-"""Publishing a projection that was made again from the whole ledger.
+"""Publishing a projection that was rebuilt from the whole ledger.
 
-Only a leader publishes, so this takes over first, as any leader does: whoever led before is fenced.
+Only a leader publishes, so this takes over first, as any leader does, and fences the previous one.
 The caller makes sure that there is no healthy leader (see `servo.workspace.leading`). Then
-everything is folded from the first entry and published as files of its own; nothing that was
-published before is named any more, or touched.
+everything is folded from the first entry and published as new files. The new manifest refers to no
+old file, and the old files stay as they are.
 
-A newest manifest that cannot be read keeps everybody from leading, because nobody knows who leads
-or what is published. It is stepped over: the version after it continues the last one that can be
-read, with an epoch that the damaged one cannot have had. The entries behind are in the ledger.
+If the newest manifest cannot be read, no process can lead, because the owner and the published
+files are unknown. It is skipped: the next version continues the last readable one, with an epoch
+that the damaged one cannot have had. The later entries are in the ledger.
 """
 
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ EVERYTHING = 2**62
 
 
 def republish(world: World, paths: Paths, *, progress: ReplayProgress) -> Manifest:
-    """Take over, fold the whole ledger, publish it; the manifest that names it."""
+    """Take over, fold the whole ledger and publish it; the new manifest."""
     background = ThreadBackground(lambda: None)
     ports = Ports(
         store=world.store, clock=world.clock, entropy=world.entropy, background=background
@@ -43,7 +43,7 @@ def republish(world: World, paths: Paths, *, progress: ReplayProgress) -> Manife
 
 
 def step_over_damage(ports: Ports, paths: Paths) -> None:
-    """Make the newest manifest one that can be read; nothing if it is."""
+    """Add a readable manifest after a damaged newest one; do nothing if it is readable."""
     manifests = ManifestStore(ports.store, paths)
     try:
         _ = manifests.latest()

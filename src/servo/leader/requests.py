@@ -2,7 +2,7 @@
 
 Callers leave requests and are called back with the answer from the leader's own thread. Worker
 callbacks go before triggers: a storm of new runs never keeps a finished task waiting. Reads are
-answered between two entries, so nobody sees what is folded and not yet durable.
+answered between two entries, so no reader sees state that is folded but not yet durable.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ _TRIGGERS = frozenset({RunRequested, BackfillCreated, *HEADS})
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch on its way into the ledger, encoded once, with whoever waits for it."""
+    """A batch for the ledger, encoded once, with the callback for its answer."""
 
     batch: Batch
     raw: bytes
@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution says that it lives; the reply says whether it should go on."""
+    """A sign that an execution is alive; the reply says whether it should continue."""
 
     run_id: str
     task_key: str
@@ -66,7 +66,7 @@ def request(batch: Batch, reply: Reply) -> Request:
 
 
 class Inbox:
-    """Requests that wait for the next commit. Deques are safe to use from several threads."""
+    """Requests waiting for the next commit. Deques are safe to use from several threads."""
 
     def __init__(self) -> None:
         self._urgent: deque[Request] = deque()
@@ -119,7 +119,7 @@ class Inbox:
         return taken
 
     def close(self, why: ServoError) -> list[Request]:
-        """Everything that waits, to be told that this leader is gone; nothing more is taken."""
+        """Refuse further requests; return the waiting ones, which the caller has to answer."""
         with self._lock:
             self._closed = why
             waiting = [*self._urgent, *self._triggers]

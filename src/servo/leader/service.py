@@ -1,10 +1,10 @@
 """A leader on a thread: the interface for the rest of the process.
 
 Callers on any thread submit batches and get futures, and read the state between two entries: only
-the leader's thread sees what is folded and not yet durable. The thread leads as long as it can:
-when the store cannot say what became of a write it takes over again from what the store holds, when
-somebody else leads it stops and says so. Stopping publishes what is not yet published, so that
-readers see the last word.
+the leader's thread sees state that is folded but not yet durable. The thread leads as long as it
+can: if the outcome of a write is unknown, it takes over again from what the store holds; if another
+process leads, it stops and reports that. Stopping publishes what is not yet published, so that
+readers see the final state.
 """
 
 import threading
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Service:
-    """Leads a workspace on a thread of its own until stopped or replaced."""
+    """Leads a workspace on a separate thread until stopped or replaced."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class Service:
         return self
 
     def submit(self, batch: Batch) -> "Future[Answer]":
-        """Send a batch into the ledger; `Invalid` at once if it cannot go there."""
+        """Send a batch to the ledger; raises `Invalid` at once if it is invalid."""
         future: Future[Answer] = Future()
 
         def reply(value: Answer | ServoError) -> None:
-            # The caller may have given up, or been told before.
+            # The caller may have given up, or have its answer already.
             if future.done() or not future.set_running_or_notify_cancel():
                 return
             if isinstance(value, Answer):
@@ -98,10 +98,10 @@ class Service:
         return future
 
     def send(self, batch: Batch, reply: Reply) -> None:
-        """Send a batch into the ledger; `reply` is called with its answer by the leader's thread.
+        """Send a batch to the ledger; the leader's thread calls `reply` with the answer.
 
-        `Invalid` at once if it cannot go there. `reply` must be quick and may not raise. This costs
-        a fraction of `submit`. A batch without an actor is this process's own.
+        Raises `Invalid` at once if it is invalid. `reply` must be quick and may not raise. It costs
+        a fraction of `submit`. Without an actor, the batch gets the one of this process.
         """
         if not batch.actor:
             batch = replace(batch, actor=self.identity)
@@ -113,7 +113,7 @@ class Service:
         return self.submit(batch).result(timeout)
 
     def beat(self, beat: Beat) -> "Future[BeatReply]":
-        """Tell the leader that an execution lives."""
+        """Report to the leader that an execution is alive."""
         future: Future[BeatReply] = Future()
 
         def reply(value: str | ServoError) -> None:
@@ -159,7 +159,7 @@ class Service:
             self._lease.release()
 
     def watch(self, look: Callable[[State], None]) -> None:
-        """Have `look` called after every entry and every takeover, on the leader's thread.
+        """Call `look` after every entry and every takeover, on the leader's thread.
 
         It must be quick.
         """
@@ -181,7 +181,7 @@ class Service:
 
     @property
     def batches_waiting(self) -> int:
-        """How many batches wait for the next entry."""
+        """How many batches are waiting for the next entry."""
         return self._current().inbox.batches
 
     @property
@@ -191,7 +191,7 @@ class Service:
 
     @property
     def over(self) -> bool:
-        """Whether this process will not lead again: it was stopped, or somebody else leads."""
+        """Whether this process will not lead again: it was stopped, or another process leads."""
         return not self._thread.is_alive()
 
     @property
@@ -227,7 +227,7 @@ class Service:
             except ServoError as error:
                 self._give_up(error)
                 break
-            except Exception as error:  # noqa: BLE001 - whoever waits has to be told
+            except Exception as error:  # noqa: BLE001 - callers are waiting for an answer
                 bug = Internal(f"{type(error).__name__}: {error}", remedy="report this as a bug")
                 bug.__cause__ = error
                 self._give_up(bug)
@@ -243,7 +243,7 @@ class Service:
             self._ports, self._paths, self._settings, leadership, workers=self._workers
         )
         self._failure = None
-        # The last entry of the leader before may have been one that it could not be sure of.
+        # The previous leader may not have known the outcome of its last entry.
         self._show(self._engine)
         self._ready.set()
         while not self._stopping:

@@ -2,7 +2,7 @@
 
 Nothing is decided by comparing the two: order, leadership and durability do not depend on clocks.
 But the time of a workspace is its leader's, so a leader whose clock is far off moves deadlines and
-schedules for everybody after it. One that is off by more than `REFUSED` does not get to lead.
+schedules for every later leader. A leader whose clock is off by more than `REFUSED` is refused.
 """
 
 import logging
@@ -16,7 +16,7 @@ from servo.ports.object_store import ObjectStore
 ALARMING = timedelta(seconds=1)
 REFUSED = timedelta(seconds=30)
 
-# HTTP tells the time of an object in whole seconds.
+# HTTP gives the time of an object in whole seconds.
 _COARSE = timedelta(seconds=1)
 _NONE = timedelta(0)
 
@@ -39,8 +39,8 @@ def check_clock(store: ObjectStore, clock: Clock, entropy: Entropy) -> timedelta
 def measure(store: ObjectStore, clock: Clock, entropy: Entropy) -> timedelta:
     """How far the store's clock is ahead of this one (behind: negative), as far as is certain.
 
-    An object was written between the two moments we looked at our clock: a time the store gives
-    for it that lies between them proves nothing, and what lies outside is off by that much.
+    An object is written between two readings of our clock. If the store's time for it lies between
+    them, that proves nothing; if it lies outside, the clocks differ by at least that much.
     """
     key = f"probe/clock-{entropy.token_bytes(8).hex()}"
     before = clock.now()

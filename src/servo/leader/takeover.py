@@ -1,15 +1,15 @@
 """Becoming the leader of a workspace.
 
 1. Create the next manifest with the epoch raised and a fresh owner nonce, then read the newest
-   manifest back: if its owner is not us, begin again. The slot may have been won by somebody
-   else, lost again and collected while we slept, and our create then succeeded on a slot that
-   no longer means anything.
-2. Load the projection it names and verify it, or fold the whole ledger if a file of it is
-   damaged or gone; replay the ledger behind it. (What the newest manifest names is never
-   collected, so a file that is not there was lost.)
+   manifest back: if its owner is not us, begin again. Another process may have won the
+   slot, lost it again and had it collected while we slept; our create then succeeded on a slot
+   that no longer means anything.
+2. Load and verify the projection it refers to, or fold the whole ledger if one of its files is
+   damaged or missing; replay the later entries. (Files of the newest manifest are never
+   collected, so a missing file was lost.)
 3. At the first missing entry create a fence: an empty entry of our epoch. A former leader that
-   still wants this place loses it here and stops. If somebody else's entry is there, fold it
-   and go on.
+   still wants this place loses it here and stops. If another leader's entry is there, fold
+   it and continue.
 4. Read the newest manifest once more: if its owner is not us, stop. The missing entry may have
    been a collected one and not the end of the ledger.
 5. The fence folds like any entry; as the first of its epoch it gives every lease its full time.
@@ -55,7 +55,7 @@ class Leadership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def take_over(ports: Ports, paths: Paths) -> Leadership:
-    """Claim the workspace, catch up, and fence; `Fenced` if somebody else claimed it since."""
+    """Claim the workspace, catch up, and fence; `Fenced` if another process claimed it since."""
     manifests = ManifestStore(ports.store, paths)
     for _ in range(MAX_TRIES):
         claim = claim_epoch(ports, manifests)
@@ -73,7 +73,7 @@ def take_over(ports: Ports, paths: Paths) -> Leadership:
 
 
 def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manifest, State]:
-    """Fold everything again, because a file of the projection is damaged or gone.
+    """Fold everything again, because a file of the projection is damaged or missing.
 
     The next publish then names new files only. A damaged ledger has no such remedy: its error
     is passed on and the workspace stays as it is.
@@ -136,9 +136,9 @@ def _catch_up(
 
 
 def _is_end(ports: Ports, paths: Paths, reader: LedgerReader, state: State) -> bool:
-    """Whether nothing is stored behind the last entry read; `Corrupt` if an entry was lost.
+    """Whether nothing is stored after the last entry read; `Corrupt` if an entry was lost.
 
-    Without this a lost entry would look like the end, and everything behind it like leftovers.
+    Without this, a lost entry would look like the end, and everything after it like leftovers.
     """
     try:
         check_end(ports.store, paths, state.seq)
@@ -150,13 +150,13 @@ def _is_end(ports: Ports, paths: Paths, reader: LedgerReader, state: State) -> b
 
 
 def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, *, epoch: int) -> None:
-    """Fold every entry behind the projection."""
+    """Fold every entry after the projection."""
     for entry, digest in reader.forward(state.seq):
         fold_stored(hydrator, state, entry, digest, epoch=epoch)
 
 
 def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str, *, epoch: int) -> None:
-    """Fold one entry as it stands in the ledger; `Fenced` if a later leader wrote it."""
+    """Fold one stored entry; `Fenced` if a later leader wrote it."""
     if entry.epoch > epoch:
         raise Fenced(
             f"entry {entry.seq} belongs to a later leader", remedy="send the request to that leader"

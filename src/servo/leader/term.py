@@ -1,9 +1,9 @@
 """The time of one leader's term.
 
 Wall clocks jump: forward, and every lease looks expired; back, and nothing is ever due. Within a
-term time therefore runs at the speed of the monotonic clock from where the ledger stood, and
-never behind the wall clock by more than it lost. A wall clock that runs ahead of it by more than
-`tolerance` is adopted, and that counts as a stall, so that nothing expires on account of a jump.
+term, time therefore runs at the speed of the monotonic clock from the last entry's time, and never
+behind the wall clock by more than it lost. A wall clock that runs ahead of it by more than
+`tolerance` is adopted, and that counts as a stall, so that nothing expires because of a jump.
 """
 
 from datetime import datetime, timedelta
@@ -14,10 +14,10 @@ TICK = timedelta(microseconds=1)
 
 
 class TermClock:
-    """Gives a leader the present, always later than the last entry.
+    """Gives a leader the current time, always later than the last entry.
 
     The term begins with the fence: `last` is its time and `fenced_at` when it was written. A clock
-    that jumps before anybody asks for the time has jumped within the term.
+    that jumps before the first reading has jumped within the term.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class TermClock:
         self.jumped = False
 
     def now(self) -> datetime:
-        """The present of this term."""
+        """The current time of this term."""
         elapsed = timedelta(seconds=self._clock.monotonic() - self._started)
         present = self._base + elapsed
         wall = self._clock.now()

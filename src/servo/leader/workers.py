@@ -12,7 +12,7 @@ class Workers(Protocol):
     """A pool of workers known to be idle or busy."""
 
     def idle(self) -> Sequence[IdleWorker]:
-        """Workers that wait for a task, each with the execution id it would run it under."""
+        """Idle workers, each with the execution id for its next task."""
         ...
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
@@ -21,7 +21,7 @@ class Workers(Protocol):
 
 
 class NoWorkers:
-    """A leader without workers of its own: everything goes through a queue."""
+    """A leader without local workers: everything goes through a queue."""
 
     def idle(self) -> Sequence[IdleWorker]:
         return ()

@@ -1,4 +1,4 @@
-"""The log of assets, which shows no secret to whoever listens to it."""
+"""The log of assets, which hides secrets from every handler."""
 
 import logging
 

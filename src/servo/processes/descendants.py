@@ -1,12 +1,13 @@
-"""Whatever user code started, however far it went to be on its own.
+"""Killing every process that user code started, daemons included.
 
 A worker process leads a process group, and its group is killed when it ends; a daemon leaves the
-group. So a worker has a mark in its environment, which everything it starts inherits, and who has
-the mark is killed too. What is meant to live on has to be started without it:
+group. So a worker has a mark in its environment, which everything it starts inherits, and every
+process with the mark is killed too. To outlive the worker, a process must be started without it:
 
     subprocess.Popen(command, env={k: v for k, v in os.environ.items() if k != "SERVO_WORKER"})
 
-Where the system does not show environments (macOS, other people's processes) only the group goes.
+Where the system does not show environments (macOS, processes of other users) only the group is
+killed.
 """
 
 import os
@@ -34,11 +35,11 @@ def _processes() -> list[int]:
 
 
 def _kill(number: int, mark: str) -> bool:
-    """Kill a process if it has the mark; whether it had, and lived."""
+    """Kill a process if it has the mark; whether it had it and was alive."""
     if number == os.getpid() or not _has(number, mark):
         return False
-    with suppress(OSError, AttributeError):  # gone, or not ours to kill
-        # Held by a handle while it is looked at again: its number may be another's by now.
+    with suppress(OSError, AttributeError):  # ended, or not ours to kill
+        # Keep a handle while checking again: its number may belong to another process by now.
         handle = os.pidfd_open(number)
         try:
             if _has(number, mark):

@@ -23,7 +23,7 @@ def sendable(text: str) -> str:
 
 
 class Frames:
-    """Bytes as they arrive, and the messages that are whole."""
+    """Collects bytes as they arrive, and returns complete messages."""
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[Any]) -> None:
         self._decoder = decoder

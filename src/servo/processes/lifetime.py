@@ -11,7 +11,7 @@ from servo.processes.descendants import kill_marked
 
 @contextmanager
 def without_ctrl_c() -> Generator[None]:
-    """What is started meanwhile never sees Ctrl-C: also not before it says that it ignores it."""
+    """Start processes within this that never see Ctrl-C, even before they ignore it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -20,10 +20,10 @@ def without_ctrl_c() -> Generator[None]:
 
 
 def die_with(pool: int, mark: str = "") -> None:
-    """End this process and all it started when the pool is gone, whatever user code is doing."""
+    """End this process and all it started when the pool ends, whatever user code is doing."""
     poll = select.poll()
     poll.register(pool, 0)
-    poll.poll()  # nothing is asked for, so it tells of the end alone
+    poll.poll()  # no event is requested, so only the hang-up is reported
     kill_marked(mark)
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)

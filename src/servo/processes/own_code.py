@@ -1,4 +1,4 @@
-"""Which frames of a traceback are Servo's own, so that people see theirs.
+"""Which frames of a traceback belong to Servo, so that users see only theirs.
 
 Files are compared with the folder of the installed package: a user's project may well live in a
 folder called `servo`.
@@ -16,5 +16,5 @@ def is_own(file: str) -> bool:
 
 
 def is_machinery(file: str) -> bool:
-    """Whether a file belongs to what calls user code, and so says nothing about that code."""
+    """Whether a file only calls user code, and so says nothing about that code."""
     return file.startswith(_MACHINERY)

@@ -1,8 +1,8 @@
-"""What stops an execution from outside, and is not what its code raised.
+"""Stopping an execution from outside, as opposed to exceptions from its code.
 
-User code raises what it likes: `sys.exit()`, a cancelled coroutine, a `BaseException` of its own.
-All of that is how the execution ended, and is told as that. Only what comes from whoever started
-the process goes on to it: the pool's request to stop, and Ctrl-C where somebody sits before it.
+User code can raise anything: `sys.exit()`, a cancelled coroutine, its own `BaseException`. All of
+that is how the execution ended, and is reported so. Only a request from outside also stops the
+process: the pool's request to stop, and Ctrl-C in a terminal.
 """
 
 import os
@@ -11,11 +11,11 @@ import sys
 from contextlib import suppress
 
 STOPPED = 128 + signal.SIGTERM
-"""The exit code of a worker that was asked to stop, by whomever, and did."""
+"""The exit code of a worker that stopped on request."""
 
 
 class Interrupted(BaseException):
-    """The pool asked for the execution to stop; not for user code to catch as an `Exception`."""
+    """The pool requested the execution to stop; no `Exception`, so user code does not catch it."""
 
     def __init__(self) -> None:
         super().__init__("Servo stopped the execution: cancelled, out of time, or shut down")
@@ -30,9 +30,9 @@ def is_from_outside(error: BaseException) -> bool:
 
 
 def end_if_forked(pid: int) -> None:
-    """End this process here if user code made it with `os.fork` out of the one that works.
+    """End this process if user code forked it from the worker with `os.fork`.
 
-    It has everything that the execution has, and would store and report all of it a second time.
+    It is a copy of the execution, and would store and report everything a second time.
     """
     if os.getpid() != pid:
         for stream in (sys.stdout, sys.stderr):

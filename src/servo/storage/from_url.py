@@ -4,8 +4,8 @@
     memory://name                                      memory of this process, shared by name
     s3://bucket/prefix?region=…&endpoint=…&allow_http=true   a bucket (`S3Store`)
 
-Credentials are no part of a URL: URLs end up in logs, in `ps` and in tickets. Opening a store does
-no network I/O, and only the library of the store that is named gets imported.
+Credentials do not belong in a URL: URLs end up in logs, in `ps` and in tickets. Opening a store
+does no network I/O, and only the library of the named store is imported.
 """
 
 import threading
@@ -49,7 +49,7 @@ def _split(url: str) -> SplitResult:
         raise Invalid("the URL of the store is invalid", remedy=f"use {_KNOWN}") from None
     if password:  # not shown: it may be the secret itself
         raise Invalid(
-            "the URL of the store has more than a name before its path",
+            "the URL of the store contains credentials or a port",
             remedy="keep credentials in the environment and the server in ?endpoint=",
         )
     return parts
@@ -65,7 +65,7 @@ def _local(parts: SplitResult) -> LocalStore:
 
 
 def _plain_path(text: str) -> Path:
-    # "s3:/bucket" is a slip of the pen, not a folder.
+    # "s3:/bucket" is a typing error, not a folder.
     if text.partition("/")[0].endswith(":"):
         raise Invalid(f"{text!r} is neither a path nor a URL", remedy=f"use {_KNOWN}")
     return _path(text).expanduser()
@@ -73,19 +73,21 @@ def _plain_path(text: str) -> Path:
 
 def _path(text: str) -> Path:
     if not text or "\0" in text:
-        raise Invalid("the store has no folder", remedy=f"use {_KNOWN}")
+        raise Invalid(
+            "the path of the store is empty or contains a null character", remedy=f"use {_KNOWN}"
+        )
     return Path(text)
 
 
 def _memory(parts: SplitResult, clock: Clock) -> MemoryStore:
     if parts.path.strip("/") or parts.query:
-        raise Invalid("a store in memory has only a name", remedy="use memory://name")
+        raise Invalid("the URL of a memory store takes only a name", remedy="use memory://name")
     with _shared_lock:
         return _shared.setdefault(parts.netloc, MemoryStore(clock))
 
 
 def _s3(parts: SplitResult, clock: Clock) -> ObjectStore:
-    from servo.storage.s3 import S3Options, S3Store  # noqa: PLC0415 - who keeps a folder loads no HTTP client
+    from servo.storage.s3 import S3Options, S3Store  # noqa: PLC0415 - a folder needs no HTTP client
 
     options: S3Options = {}
     for name, value in parse_qsl(parts.query, keep_blank_values=True):

@@ -1,4 +1,4 @@
-"""What every adapter refuses about a request besides its key."""
+"""Checks of ranges and limits that every adapter applies to a request."""
 
 from servo.errors import Invalid
 
@@ -6,13 +6,13 @@ from servo.errors import Invalid
 def check_range(*, start: int, length: int) -> None:
     if start < 0 or length < 0:
         raise Invalid(
-            f"a range of {length} bytes from {start} does not exist",
-            remedy="use numbers that are not negative",
+            f"invalid range: {length} bytes from {start}",
+            remedy="use 0 or more for both",
         )
 
 
 def check_limit(limit: int | None) -> None:
     if limit is not None and limit < 0:
         raise Invalid(
-            f"a listing cannot be limited to {limit} entries", remedy="pass None for all of them"
+            f"invalid limit of a listing: {limit}", remedy="use 0 or more, or None for all"
         )

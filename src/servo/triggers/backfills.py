@@ -1,12 +1,12 @@
-"""Backfills at work: their chunks are planned by an evaluator and committed each with its run.
+"""Backfills: an evaluator plans their chunks, and each chunk is committed together with its run.
 
-Planning needs user code and is done ahead of time, many chunks at once, so that the end of a run
-starts the next one within an entry of the ledger. A chunk is committed only when its turn has come,
-and conditional on its backfill being as it was seen: what was planned and has to wait, because the
-backfill is paused, is kept, and let go of when the code changes.
+Planning needs user code and happens ahead of time, many chunks at once, so that the end of a run
+starts the next one in the same ledger entry. A chunk is committed only when it is the next one, and
+only if its backfill has not changed since it was read. Planned chunks that have to wait, because
+the backfill is paused, are kept until the code changes.
 
 A chunk that cannot be planned is committed too, with a run that failed for that reason: it ends as
-a failed chunk, can be retried, and keeps no other waiting.
+a failed chunk, can be retried, and does not block the other chunks.
 """
 
 import threading
@@ -34,11 +34,11 @@ PLAN_SECONDS = 120.0
 MOST_AT_ONCE = 64
 PARTITIONS_AT_ONCE = 2_000
 STRIKES = 3
-"""So often in a row an evaluator may fail before what it was asked is held to be the reason."""
+"""After this many failures of the evaluator in a row, the chunk itself counts as the cause."""
 SOON, LATER = timedelta(milliseconds=100), timedelta(seconds=2)
 
-# What is refused for one of these reasons has its turn at another time; what is refused for any
-# other reason never will, as it is.
+# A chunk that is refused for one of these reasons is retried after the pause; a chunk that is
+# refused for any other reason would never succeed.
 _ANOTHER_TIME = {
     "backfill_not_running": SOON,
     "state_version_changed": SOON,
@@ -53,19 +53,19 @@ _ANOTHER_TIME = {
 
 
 def _origin(row: BackfillRow) -> Origin:
-    """A chunk is the backfill's own doing, and follows from its creation."""
+    """The backfill is the actor of its chunks, and its creation is their cause."""
     return origin_of(actor(ActorKind.BACKFILL, row.backfill_id), row)
 
 
 class PlannedChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk that was planned, or that cannot be."""
+    """A chunk with its plan, or with the reason why it cannot be planned."""
 
     requested: RunRequested
     planned: PlanCreated | PlanFailed
 
 
 class BackfillProgress:
-    """What this process knows of a backfill: what it has planned ahead, and what it has sent."""
+    """The chunks of a backfill that this process has planned ahead and sent."""
 
     def __init__(self, generation: int) -> None:
         self.generation = generation
@@ -87,8 +87,8 @@ class Backfills:
         self._lock = threading.Lock()
 
     def look(self, state: State, now: datetime) -> bool:
-        """Commit the chunks whose turn it is, and have more planned."""
-        del now  # nothing of a backfill is due at a time
+        """Commit the chunks that are next, and plan more ahead."""
+        del now  # a backfill is never due at a certain time
         self._tidy(state)
         with self._lock:
             sent = {name: work.sent for name, work in self._works.items()}
@@ -100,17 +100,17 @@ class Backfills:
         return begun or self._in_flight(state) or self._goes_on_soon()
 
     def next_due(self) -> datetime | None:
-        """When what was refused is tried again; for the rest, whatever happens is told."""
+        """When to retry what was refused; every other change is announced by the leader."""
         now = self._context.now()
         with self._lock:
             waits = [work.not_before for work in self._works.values()]
         return min((at for at in waits if at is not None and at > now), default=None)
 
     def again(self) -> None:
-        """A backfill has no interval: whatever happens, it is looked at."""
+        """Do nothing: a backfill has no interval, and every change makes it look."""
 
     def _goes_on_soon(self) -> bool:
-        """Whether something was refused that is worth waiting for."""
+        """Whether something was refused that will be retried soon."""
         now = self._context.now()
         with self._lock:
             works = list(self._works.values())
@@ -125,7 +125,7 @@ class Backfills:
             )
 
     def _tidy(self, state: State) -> None:
-        """Forget backfills that are over, and what was planned with code that has changed."""
+        """Forget backfills that have ended, and plans made by code that has changed."""
         generation = self._context.evaluators.generation
         with self._lock:
             for name in [name for name in self._works if name not in state.index.backfills_open]:
@@ -146,7 +146,7 @@ class Backfills:
     # --- committing ---------------------------------------------------------------------------
 
     def _commit(self, found: NextChunks) -> bool:
-        """Send the chunks whose turn it is, in order, as far as they are planned."""
+        """Send the next chunks in order, as far as they are planned."""
         row, now = found.backfill, self._context.now()
         with self._lock:
             work = self._work(row)
@@ -182,7 +182,7 @@ class Backfills:
     def _answered(
         self, row: BackfillRow, index: int, draft: PlannedChunk, done: "Future[Answer]"
     ) -> None:
-        """On the leader's thread: what became of a chunk that was sent."""
+        """Handle the answer to a chunk that was sent; runs on the leader's thread."""
         try:
             answer = done.result()
         except (ServoError, CancelledError) as error:
@@ -192,7 +192,7 @@ class Backfills:
             self._refused(row, index, draft, answer.reason)
 
     def _refused(self, row: BackfillRow, index: int, draft: PlannedChunk, reason: str) -> None:
-        """Try again soon what may succeed another time; what never will is a failed chunk."""
+        """Retry later if that can help; otherwise record a failed chunk."""
         for known, pause in _ANOTHER_TIME.items():
             if reason.startswith(known):
                 self._wait(row, pause, reason if pause is LATER else "")
@@ -206,7 +206,7 @@ class Backfills:
         self._wait(row, SOON, "")
 
     def _wait(self, row: BackfillRow, pause: timedelta, why: str) -> None:
-        """Leave a backfill alone for a while, and then begin again where it stands."""
+        """Pause work on a backfill for a while, then continue from its current state."""
         if why:
             self._context.say(f"backfill {row.backfill_id}: {why}")
         with self._lock:
@@ -218,7 +218,7 @@ class Backfills:
     # --- planning -----------------------------------------------------------------------------
 
     def _plan_ahead(self, row: BackfillRow | None, sent: dict[str, int]) -> bool:
-        """Have more chunks planned if few are left."""
+        """Plan more chunks if few planned ones are left."""
         if row is None or not self._context.has(row.location):
             return False
         most = max(1, min(MOST_AT_ONCE, PARTITIONS_AT_ONCE // row.chunk_size))
@@ -229,14 +229,14 @@ class Backfills:
             missing = [n for n in ahead(row, first, 2 * most) if n not in work.drafts]
             if not missing or len(planned) > most // 2 + row.max_concurrent_runs:
                 return False
-            # The first ones at once, so that something runs while the others are planned.
+            # Plan the first ones alone, so that something runs while the others are planned.
             count = min(most, row.max_concurrent_runs) if not planned else most
             asked = tuple(missing[: 1 if work.alone else count])
         name = f"backfill {row.backfill_id}"
         return self._context.begin(name, lambda: self._plan(row, work, asked))
 
     def _plan(self, row: BackfillRow, work: BackfillProgress, chunks: tuple[int, ...]) -> None:
-        """On a thread that may wait: ask an evaluator for the plans of some chunks."""
+        """Ask an evaluator for the plans of some chunks; runs on a thread that may wait."""
         generation = self._context.evaluators.generation
         answer = self._context.evaluators.ask(PlanChunks(backfill=row, chunks=chunks), PLAN_SECONDS)
         if isinstance(answer, EvaluatedMany):
@@ -245,7 +245,7 @@ class Backfills:
         else:
             work.strikes += 1
             if len(chunks) > 1 and work.strikes <= STRIKES:
-                work.alone = True  # find out whose fault it is
+                work.alone = True  # find out which chunk is at fault
                 return
             work.alone = work.strikes < STRIKES
             answers = [Evaluated(error=answer.error)] * len(chunks)

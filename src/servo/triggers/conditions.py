@@ -1,9 +1,9 @@
-"""Automation conditions at work: evaluated when something happened, or when time makes them due.
+"""Automation conditions: evaluated when the workspace has changed, or when time makes them due.
 
-The evaluation goes on in one process of its own, which follows the ledger. It is asked again when
-the workspace has moved since, and not more often than its sensor says. What comes of it is
-committed as one batch headed by the number of the evaluation. If that is refused, somebody else
-was first: the evaluation begins anew from what is on record then.
+One process evaluates them and follows the ledger. It evaluates again when the workspace has changed
+since, at most as often as the interval of its sensor allows. The result is committed as one batch
+that begins with the number of the evaluation. If the batch is refused, another evaluation was
+recorded first, and this one starts again from what is recorded then.
 """
 
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from servo.triggers.host import TriggerContext
 
 JUDGE_SECONDS = 300.0
 AGAIN_AFTER = timedelta(seconds=1)
-"""So long after an error it is tried again, and twice as long after every further one."""
+"""The pause after an error; it doubles with every further error."""
 LONGEST_PAUSE = timedelta(seconds=30)
 
 
@@ -36,7 +36,7 @@ class Conditions:
         self._errors: dict[str, int] = {}
 
     def look(self, state: State, now: datetime) -> bool:
-        """Begin the evaluations that are due."""
+        """Start the evaluations that are due."""
         begun = False
         for row in list(state.sensors.rows.values()):
             name = row.sensor_id
@@ -50,7 +50,7 @@ class Conditions:
         return min(self._next.values(), default=None)
 
     def again(self) -> None:
-        """Let the conditions be evaluated without waiting for their interval."""
+        """Evaluate the conditions without waiting for their interval."""
         self._earliest.clear()
 
     def _is_at_work(self, state: State, row: SensorDefinitionRow) -> bool:
@@ -93,7 +93,7 @@ class Conditions:
             _ = self._seen.pop(name, None)
 
     def _commit(self, name: str, found: ConditionsEvaluated) -> bool:
-        """Commit an evaluation, the runs with what asks for them; whether it was accepted."""
+        """Commit an evaluation with the runs it requests; whether it was accepted."""
         runs = [event for run in found.runs for event in (run.requested, run.planned)]
         batches = (*found.first, (*found.ticked, *runs))
         origin = Origin(actor=actor(ActorKind.AUTOMATION, name))

@@ -1,13 +1,13 @@
-"""What starts runs without a person, at work beside the leader.
+"""The triggers that run beside a leader and start runs automatically.
 
-A kind of trigger (schedules, sensors, backfills, conditions) looks at the state, decides by a pure
-controller what is due, has user code evaluated by an evaluator process, and commits what came of it
-as one batch whose head is conditional on what was seen. So two hosts, or one that was interrupted
-between any two steps, never do anything twice: what is not committed is due again.
+A kind of trigger (schedules, sensors, backfills, conditions) reads the state, decides with a pure
+controller what is due, lets an evaluator process run the user code, and commits the result as one
+batch whose first event is conditional on the state that was read. So two hosts, or one that was
+interrupted between any two steps, never do anything twice: what is not committed is due again.
 
-Looking is quick, and the leader itself calls it, between two entries: nothing is decided from state
-that is not durable. Whatever waits for user code is on a thread of its own, so that a sensor that
-hangs keeps no schedule waiting.
+Reading is quick, and the leader itself calls it between two entries: no decision is based on state
+that is not durable. Everything that waits for user code runs on a separate thread, so a sensor that
+hangs does not delay a schedule.
 """
 
 import threading
@@ -31,11 +31,11 @@ from servo.workspace.origins import batch_from
 LONGEST_PAUSE = timedelta(seconds=1)
 THREADS = 8
 AGAIN_AFTER = 5.0
-"""Seconds after which something that could not be done is tried again."""
+"""Seconds until something that failed is retried."""
 
 COMMIT_SECONDS = 30
 MOST_SAID = 4_000
-"""Characters of what user code says that are recorded."""
+"""How many characters of a message from user code are recorded."""
 
 SayLine = Callable[[str], None]
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class TriggerKind(Protocol):
     """One kind of trigger."""
 
     def look(self, state: State, now: datetime) -> bool:
-        """Begin whatever is due; whether there was anything. It is quick and waits for nothing."""
+        """Start whatever is due; whether there was anything. It is quick and never waits."""
         ...
 
     def next_due(self) -> datetime | None:
@@ -53,27 +53,27 @@ class TriggerKind(Protocol):
         ...
 
     def again(self) -> None:
-        """Let what looks at the workspace itself look once more, whatever its interval."""
+        """Evaluate triggers that watch the workspace once more, whatever their interval."""
         ...
 
 
 class Sent:
-    """A batch on its way into the ledger, or what is wrong with it if it cannot go there."""
+    """A batch sent to the ledger, or the error if it is invalid."""
 
     def __init__(self, answer: "Future[Answer] | Invalid") -> None:
         self._answer = answer
 
     @property
     def applied(self) -> bool:
-        """Whether it has become true; waits for the answer."""
+        """Whether the batch was applied; waits for the answer."""
         answer = self._answer
         return not isinstance(answer, Invalid) and answer.result(COMMIT_SECONDS).applied
 
     def refusal(self, lost: tuple[str, ...]) -> str:
-        """Why it was refused, if that is to be recorded; waits for the answer.
+        """Why the batch was refused, if that is to be recorded; waits for the answer.
 
-        What begins with one of these needs no record: somebody else was first, or nobody wants to
-        know any more.
+        A reason that begins with one of `lost` needs no record: another host was first, or the
+        trigger is paused or gone.
         """
         if isinstance(self._answer, Invalid):
             return f"refused: {self._answer}"
@@ -84,9 +84,9 @@ class Sent:
 
 
 class TriggerContext:
-    """What every kind works with: whom to ask, where to commit, and threads to wait on.
+    """What every kind of trigger uses: the leader, the evaluators, and threads that may wait.
 
-    The evaluators have the code of the locations that `has` says; others are for others to ask.
+    `has` says which code locations these evaluators serve; other contexts serve the others.
     """
 
     def __init__(
@@ -112,10 +112,10 @@ class TriggerContext:
         self.say: SayLine = lambda _: None
 
     def beside(self, evaluators: EvaluatorPool) -> "TriggerContext":
-        """The same with threads and evaluators of its own, which end and are renewed with these."""
+        """A context with separate threads and evaluators, closed and renewed with this one."""
         made = TriggerContext(self._leader, evaluators, self._clock, self._entropy, self.has)
-        made.on_change = lambda: self.on_change()  # noqa: PLW0108 - whoever is set later
-        made.say = lambda words: self.say(words)  # noqa: PLW0108 - whoever is set later
+        made.on_change = lambda: self.on_change()  # noqa: PLW0108 - it may be set later
+        made.say = lambda words: self.say(words)  # noqa: PLW0108 - it may be set later
         self._beside.append(made)
         return made
 
@@ -124,15 +124,15 @@ class TriggerContext:
         return self._leader.read(look)
 
     def now(self) -> datetime:
-        """The time. What is due is judged by the time of a look, which may stand still."""
+        """The current time. What is due is decided by the time of a look, which may be fixed."""
         return self._clock.now()
 
     def token(self) -> str:
-        """Something that nobody has made before."""
+        """A token that is never used twice."""
         return self._entropy.token_bytes(6).hex()
 
     def begin(self, name: str, work: Callable[[], None]) -> bool:
-        """Do something on a thread, unless something of this name is being done."""
+        """Start a job on a thread, unless a job of this name is running."""
         with self._lock:
             barred = self._barred.get(name, 0.0) > self._clock.monotonic()
             if name in self._busy or barred:
@@ -142,13 +142,13 @@ class TriggerContext:
         return True
 
     def is_busy(self, name: str) -> bool:
-        """Whether something of this name is being done."""
+        """Whether a job of this name is running."""
         with self._lock:
             return name in self._busy
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being done."""
+        """Whether no job is running."""
         with self._lock:
             busy = bool(self._busy)
         return not busy and all(other.idle for other in self._beside)
@@ -156,8 +156,8 @@ class TriggerContext:
     def _guarded(self, name: str, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            # Nothing is lost: what was not committed is due again when the leader is back.
+        except Exception as error:  # noqa: BLE001 - nothing else would report it
+            # Nothing is lost: what was not committed is due again once there is a leader.
             self.say(f"{name}: {error}" if str(error) else f"{name}: {type(error).__name__}")
             self._barred[name] = self._clock.monotonic() + AGAIN_AFTER
         finally:
@@ -170,16 +170,16 @@ class TriggerContext:
         return self.submit(name, events, origin).result(COMMIT_SECONDS)
 
     def send(self, name: str, events: Iterable[Event], origin: Origin) -> Sent:
-        """Send a batch on its way, whatever is wrong with it."""
+        """Send a batch; if it is invalid, the result holds the error."""
         try:
             return Sent(self.submit(name, events, origin))
         except Invalid as error:
             return Sent(error)
 
     def submit(self, name: str, events: Iterable[Event], origin: Origin) -> "Future[Answer]":
-        """Send a batch on its way, unless this is being closed.
+        """Send a batch; `Unavailable` once this context is being closed.
 
-        What is evaluated then is cut off by us, and says nothing about the user's code.
+        Closing cuts evaluations off, so their results say nothing about the user's code.
         """
         if self._closed:
             raise Unavailable("triggers are being stopped", remedy="the next leader evaluates it")
@@ -187,7 +187,7 @@ class TriggerContext:
         return self._leader.submit(batch_from(made, events, origin))
 
     def close(self) -> None:
-        """Let go of what is being done, and end what evaluates."""
+        """Stop the running jobs and the evaluators."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.evaluators.close()
@@ -195,14 +195,14 @@ class TriggerContext:
             other.close()
 
     def renew(self) -> None:
-        """The code has changed."""
+        """Restart the evaluators, because the code has changed."""
         self.evaluators.renew()
         for other in self._beside:
             other.renew()
 
 
 class Triggers:
-    """All kinds of triggers of a workspace, looked after on a thread."""
+    """All kinds of triggers of a workspace, hosted on a thread."""
 
     def __init__(self, leader: WatchedLeaderForTriggers, clock: Clock) -> None:
         self._leader = leader
@@ -217,26 +217,26 @@ class Triggers:
         leader.watch(self._changed)
 
     def add(self, location: str, context: TriggerContext, kinds: Sequence[TriggerKind]) -> None:
-        """Look after the triggers of a code location too; before they are started."""
+        """Add the triggers of a code location; call it before `start`."""
         context.on_change = self._wake.set
         self._context[location] = context
         self._kinds |= dict.fromkeys(kinds, context)
 
     def evaluators(self, location: str) -> EvaluatorPool:
-        """Who evaluates the plans of a location."""
+        """The evaluators that plan runs for a location."""
         return self._context[location].evaluators
 
     def tell(self, say: SayLine) -> None:
-        """Have somebody told what cannot be done at the moment, and is tried again."""
+        """Call `say` with every problem that will be retried."""
         for context in self._context.values():
             context.say = say
 
     def start(self) -> None:
-        """Begin to look after them."""
+        """Start hosting the triggers."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking, and end what evaluates."""
+        """Stop hosting the triggers, and stop the evaluators."""
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
@@ -246,10 +246,10 @@ class Triggers:
 
     @contextmanager
     def renewing(self, location: str = "") -> Generator[None]:
-        """The code of a location has changed, and what it declares is deployed here.
+        """Deploy the changed code of a location within this context, then restart its evaluators.
 
-        Nothing is looked at meanwhile: a process with the code from before would be asked about
-        what it does not know. If the deployment fails, the processes from before stay.
+        Triggers pause meanwhile: a process with the old code would be asked about definitions
+        that it does not know. If the deployment fails, the old processes stay.
         """
         with self._looking:
             yield
@@ -259,15 +259,15 @@ class Triggers:
         self._wake.set()
 
     def look(self, now: datetime | None = None) -> bool:
-        """Look once at everything that is due by `now`; whether anything was or is being done."""
+        """Start everything that is due by `now`; whether anything was started or is running."""
         with self._looking:
             by = self._clock.now() if now is None else now
-            # First: what ends while we look is seen neither as due nor as being done.
+            # First: a job that ends while we look would be seen neither as due nor as running.
             busy = not self._idle
             try:
                 begun = self._leader.read(lambda state: self._look_at_all(state, by))
             except ServoError:
-                begun = False  # nobody leads at the moment
+                begun = False  # there is no leader at the moment
             return begun or busy
 
     @property
@@ -275,7 +275,7 @@ class Triggers:
         return all(context.idle for context in self._context.values())
 
     def again(self) -> None:
-        """Let what looks at the workspace itself look once more if something has happened there."""
+        """Evaluate triggers that watch the workspace once more if it has changed."""
         with self._looking:
             for kind in self._kinds:
                 kind.again()
@@ -285,7 +285,7 @@ class Triggers:
         return any(begun)
 
     def _look_at(self, kind: TriggerKind, state: State, now: datetime) -> bool:
-        """Let a kind look. A bug in one of them is said, and keeps none of the others waiting."""
+        """Let a kind look. A bug in one kind is reported and does not stop the others."""
         if self._left_alone.get(kind, 0.0) > self._clock.monotonic():
             return False
         try:

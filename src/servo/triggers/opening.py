@@ -1,9 +1,9 @@
-"""All kinds of triggers of a workspace, each with the processes that evaluate for it.
+"""All kinds of triggers of a workspace, each with its evaluator processes.
 
-Every code location has its own, with processes that import nothing but its code: what one location
-does to its evaluators is of no concern to the others.
+Every code location has its own processes, which import only its code: a location cannot disturb the
+evaluators of another.
 
-Imported where triggers are wanted, and not by whoever only makes assets.
+Only processes that host triggers import this module.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,11 +30,11 @@ def open_triggers(
     *,
     only_backfills: bool = False,
 ) -> Triggers:
-    """What starts runs without a person in this workspace, or only what backfills go on with."""
+    """Open all triggers of the workspace, or only those that continue backfills."""
     triggers = Triggers(leader, world.clock)
     for number, setup in enumerate(locations):
         name = setup.location.name
-        # What names no location is evaluated once, and so by the first of them.
+        # Triggers that name no location are evaluated once, by the first location.
         has = just(name) if number else one_of((name,))
         open_pool = partial(
             EvaluatorPool,
@@ -54,13 +54,13 @@ def open_triggers(
 def _evaluated(
     context: TriggerContext, open_pool: Callable[..., EvaluatorPool]
 ) -> list[TriggerKind]:
-    """What user code decides about, each kind with evaluators of its own."""
+    """The triggers that run user code, each kind with separate evaluators."""
 
     def beside(size: int) -> TriggerContext:
         return context.beside(open_pool(size=size))
 
-    # A function may hang: what only clocks and plans decide about does not wait for it.
+    # A function may hang: triggers that only need the clock or a plan do not wait for it.
     schedules = Schedules(context, deciding=beside(SIZE))
     sensors = Sensors(beside(SENSORS_AT_ONCE))
-    # One process, because an evaluation of conditions goes on from the one before.
+    # One process, because an evaluation of conditions continues from the previous one.
     return [schedules, sensors, Conditions(beside(1))]

@@ -1,11 +1,10 @@
-"""Schedules at work: their ticks are evaluated and committed with the runs they ask for.
+"""Schedules: their ticks are evaluated and committed with the runs they request.
 
-A tick and its runs are one batch, headed by the tick: the schedule has moved on if, and only if,
-the runs exist. Ticks of one schedule go one after the other, oldest first, and one is not sent
-before the one before it is on record: a schedule never goes back, so whatever a later one overtook
-would be passed over in silence. If somebody else has moved a schedule meanwhile, its other ticks
-wait for the next look. Those that no user code decides about are evaluated many at a time, one of
-each schedule, by processes apart from those that user code may hold.
+A tick and its runs are one batch that begins with the tick: the schedule has advanced if and only
+if the runs exist. Ticks of one schedule are committed one at a time, oldest first: a schedule never
+goes back, so a tick overtaken by a later one would be skipped silently. If another host has
+advanced a schedule meanwhile, its other ticks wait for the next look. Schedules without user code
+are evaluated many at a time, one tick of each, by processes that user code cannot block.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,13 +28,13 @@ from servo.triggers.host import MOST_SAID, Sent, TriggerContext
 EVALUATE_SECONDS = 60.0
 PLAIN_AT_ONCE = 100
 _LOST = ("schedule_paused", "tick_passed", "tick_not_due", "unknown_schedule")
-"""How refusals begin that need no record: of the tick itself, not of a run of it."""
+"""Refusals of a tick itself, not of its run, that need no record, by their beginning."""
 
 _Due = tuple[ScheduleDefinitionRow, ScheduleStateRow]
 
 
 class DueTick(msgspec.Struct, frozen=True, kw_only=True):
-    """A tick that is due, and the definition it is made from."""
+    """A tick that is due, and the definition of its schedule."""
 
     definition: ScheduleDefinitionRow
     scheduled_for: datetime
@@ -47,7 +46,7 @@ class DueTick(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def question(self) -> EvaluateTick:
-        """What an evaluator is asked."""
+        """The request to an evaluator."""
         name = self.schedule_id
         made = tick_id(name, self.scheduled_for)
         return EvaluateTick(schedule_id=name, tick_id=made, scheduled_for=self.scheduled_for)
@@ -62,7 +61,7 @@ class Schedules:
         self._timetable = Timetable(context.has)
 
     def look(self, state: State, now: datetime) -> bool:
-        """Begin the ticks that are due."""
+        """Start the ticks that are due."""
         plain: list[_Due] = []
         begun = False
         for seen in self._due(state, now):
@@ -81,7 +80,7 @@ class Schedules:
         return self._timetable.next_due()
 
     def again(self) -> None:
-        """A schedule looks at the clock alone."""
+        """Do nothing: a schedule depends only on the clock."""
 
     def _due(self, state: State, now: datetime) -> list[_Due]:
         for name, error in self._timetable.look(state):
@@ -92,7 +91,7 @@ class Schedules:
     # --- on a thread that may wait ------------------------------------------------------------
 
     def _tick(self, schedules: Sequence[_Due], now: datetime) -> None:
-        """The ticks of schedules that no user code decides about."""
+        """Evaluate the ticks of schedules without user code."""
         left = [self._pass_over(seen, now) for seen in schedules]
         while turn := [ticks[0] for ticks in left if ticks]:
             moved: set[str] = set()
@@ -101,32 +100,32 @@ class Schedules:
             left = [ticks[1:] for ticks in left if ticks and ticks[0].schedule_id not in moved]
 
     def _take_turn(self, ticks: Sequence[DueTick]) -> set[str]:
-        """A tick each of several schedules; those that somebody else has moved meanwhile."""
+        """Evaluate one tick of each schedule; the schedules that another host has advanced."""
         answer = self._ask(
             self._context, EvaluateTicks(ticks=tuple(tick.question for tick in ticks))
         )
         if isinstance(answer, EvaluatedMany):
             return self._commit(list(zip(ticks, answer.answers, strict=True)))
         moved: set[str] = set()
-        for tick in ticks:  # nobody knows on which of them there was no answer
+        for tick in ticks:  # it is unknown which of them got no answer
             moved |= self._commit([(tick, self._ask(self._context, tick.question))])
         return moved
 
     def _decide(self, seen: _Due, now: datetime) -> None:
-        """The ticks of a schedule that user code decides about, one after the other."""
+        """Evaluate the ticks of a schedule with user code, one after the other."""
         for tick in self._pass_over(seen, now):
             if self._commit([(tick, self._ask(self._deciding, tick.question))]):
                 return
 
     def _ask(self, context: TriggerContext, question: EvaluateTick | EvaluateTicks) -> Any:
-        """An answer. While the code cannot be imported there is none, and ticks stay due."""
+        """The evaluator's answer; `Unavailable` while the code cannot be imported."""
         answer = context.evaluators.ask(question, EVALUATE_SECONDS)
         if isinstance(answer, Evaluated):
             _check_asked([answer])
         return answer
 
     def _pass_over(self, seen: _Due, now: datetime) -> list[DueTick]:
-        """Record what was missed; the ticks that are to be made, none if somebody was first."""
+        """Record the skipped ticks; the ticks to evaluate, none if another host was first."""
         definition, row = seen
         found = due(definition, row, now)
         if found.skipped is not None:
@@ -137,7 +136,7 @@ class Schedules:
         return [DueTick(definition=definition, scheduled_for=at) for at in found.ticks]
 
     def _commit(self, evaluated: Sequence[tuple[DueTick, Evaluated]]) -> set[str]:
-        """Commit ticks of different schedules; those that somebody else has moved meanwhile."""
+        """Commit ticks of different schedules; those that another host has advanced."""
         sent = [
             (tick, self._context.send("tick", ticked(tick, answer), _origin(tick.schedule_id)))
             for tick, answer in evaluated
@@ -148,7 +147,7 @@ class Schedules:
         return moved
 
     def _is_recorded(self, tick: DueTick, batch: Sent) -> bool:
-        """Whether a tick is on record, if a run of it cannot be then without; or it is over."""
+        """Whether the tick is recorded; if its run was refused, record the tick as failed."""
         if batch.applied:
             return True
         if not (refused := batch.refusal(_LOST)):
@@ -162,14 +161,14 @@ def _origin(schedule_id: str) -> Origin:
 
 
 def _check_asked(answers: Iterable[Evaluated]) -> None:
-    """`Unavailable` if one is none: nothing is recorded of its tick."""
+    """Raise `Unavailable` if an answer is missing: its tick is then not recorded."""
     for answer in answers:
         if answer.unasked:
             raise Unavailable(answer.error, remedy="the ticks stay due and are retried")
 
 
 def ticked(tick: DueTick, answer: Evaluated, *, manual: str = "") -> list[Event]:
-    """The batch of a tick: how it went, then what it adds and the runs it asks for."""
+    """The batch of a tick: its result, then the partitions it adds and the runs it requests."""
     status = TickStatus.TRIGGERED if answer.runs else TickStatus.SKIPPED
     first = answer.runs[0].requested if answer.runs else None
     definition = tick.definition

@@ -1,13 +1,13 @@
-"""Sensors at work: evaluated when they are due, and committed with the runs they ask for.
+"""Sensors: evaluated when they are due, and committed with the runs they request.
 
-An evaluation and its runs are one batch, headed by the evaluation: the cursor has moved, or the
-message is answered, if and only if the runs exist. What was not committed is due again, so whoever
-is killed between any two steps has done nothing, or everything.
+An evaluation and its runs are one batch that begins with the evaluation: the cursor has moved, or
+the message is answered, if and only if the runs exist. What was not committed is due again, so a
+process that is killed between any two steps has done nothing or everything.
 
-One evaluation of a sensor at a time. Sensors have evaluators of their own, so that none of them
-keeps a schedule waiting. One that hangs holds an evaluator until its timeout; then it is backed
-off, so of all the time there is it takes less and less. More of them than there are evaluators make
-the others wait for the timeouts of those before them, and for no longer.
+A sensor has one evaluation at a time. Sensors have separate evaluators, so that they never delay a
+schedule. A sensor that hangs holds an evaluator until its timeout; then it backs off, so it takes
+less and less of the time. If more sensors hang than there are evaluators, the others wait for the
+timeouts of those before them, and no longer.
 """
 
 from collections.abc import Sequence
@@ -56,13 +56,13 @@ from servo.workspace.origins import origin_of
 SENSORS_AT_ONCE = 4
 MESSAGES_AT_ONCE = 250
 GIVE_UP_AFTER = 5
-"""So often a process may be lost over one thing that a sensor of assets or runs is told of."""
+"""How many processes one event may end before an asset or run sensor skips it."""
 
 ANSWER_SECONDS = 5.0
-"""What an evaluator gets on top of a timeout, to answer about the messages before."""
+"""Time on top of a timeout, in which an evaluator answers about the earlier messages."""
 
 FULL_FOR = timedelta(minutes=1)
-"""After so long it is looked again whether a quota has room for the runs of a message."""
+"""Time until a message is retried whose runs exceeded a quota."""
 
 _RUNS = "runs"
 _WATCHES = frozenset({"assets", _RUNS})
@@ -70,11 +70,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _FULL = "refused: quota: no "
 _LOST = ("stale_state_version", "state_version_", "poll_passed", "sensor_paused", "unknown_sensor")
-"""How refusals begin that need no record: somebody else was first, or nobody wants to know."""
+"""Refusals that need no record, by their beginning: another host was first, or it is paused."""
 
 
 class DueSensor(msgspec.Struct, frozen=True, kw_only=True):
-    """A sensor as it stood when it was found to be due."""
+    """A sensor, in its state when it was found to be due."""
 
     definition: SensorDefinitionRow
     row: SensorStateRow
@@ -123,7 +123,7 @@ class Sensors:
         self._failed_with: dict[str, int] = {}
 
     def look(self, state: State, now: datetime) -> bool:
-        """Begin the evaluations that are due."""
+        """Start the evaluations that are due."""
         begun = False
         for seen in self._due(state, now):
             evaluate = self._poll if polls(seen.definition) else self._answer
@@ -135,7 +135,7 @@ class Sensors:
         return self._next
 
     def again(self) -> None:
-        """Let sensors of assets and of runs that have looked do so without their interval."""
+        """Evaluate asset and run sensors once more, without waiting for their interval."""
         self._again = frozenset(self._looked)
 
     def _due(self, state: State, now: datetime) -> list[DueSensor]:
@@ -159,15 +159,16 @@ class Sensors:
     def _at(
         self, state: State, definition: SensorDefinitionRow, row: SensorStateRow
     ) -> datetime | None:
-        """When a sensor is due; None if nothing is known of it that would make it so."""
+        """When a sensor is due; None if only a change can make it due."""
         looked, seq = self._looked.get(row.sensor_id, (None, -1))
         if polls(definition):
             watches = definition.labels.get(KIND_LABEL) in _WATCHES
             if watches and seq == state.seq and not row.consecutive_failures:
-                return None  # nothing has happened that it could see
+                return None  # nothing has happened that concerns it
             at = next_look(definition, row, looked)
             if row.consecutive_failures:
-                # What failed may have been mended: new code is not made to wait for the old.
+                # New code may have fixed the failure: it does not wait for the back-off of the old
+                # code.
                 with_ = self._failed_with.get(row.sensor_id, self._context.evaluators.generation)
                 now = with_ != self._context.evaluators.generation
             else:
@@ -186,7 +187,7 @@ class Sensors:
             seen = self._context.read(seen.renewed)
 
     def _look(self, seen: DueSensor, *, alone: bool) -> bool:
-        """Evaluate a sensor once, and record it; whether it has more to say."""
+        """Evaluate a sensor once and record it; whether it has more to evaluate."""
         row = seen.row
         epoch = epoch_of(seen)
         question = look_of(seen, f"{seen.name}:{epoch}:{self._context.token()}", alone=alone)
@@ -214,9 +215,11 @@ class Sensors:
     def _ask(self, seen: DueSensor, question: EvaluateSensor) -> Evaluated:
         row = seen.row
         if row.cursor is None and seen.definition.labels.get(KIND_LABEL) == _RUNS:
-            # Where it begins is decided before any of its code can fail: from here on it is told of
-            # every run, of those before it of none.
-            return Evaluated(cursor=str(row.row_version), skipped="it starts here", more=True)
+            # Fix the start before its code can fail: the sensor sees every run from here on, and
+            # none before.
+            return Evaluated(
+                cursor=str(row.row_version), skipped="the sensor starts here", more=True
+            )
         return self._context.evaluators.ask(question, seen.seconds)
 
     # --- messages, on a thread that may wait --------------------------------------------------
@@ -226,14 +229,14 @@ class Sensors:
         rows = self._context.read(seen.messages)
         due = due_messages(rows, seen.now)
         if not due:
-            # As the sensor stood then: whatever has come since is looked at again.
+            # The state at the time of the look: what came since is evaluated next time.
             retry_at = min((next_attempt(row) for row in rows), default=seen.now)
             self._passed[seen.name] = (seen.row.row_version, retry_at)
         while due and self._context.read(seen.still_open):
             due = due[self._answer_some(seen, due[:MESSAGES_AT_ONCE]) :]
 
     def _answer_some(self, seen: DueSensor, rows: Sequence[SensorMessageRow]) -> int:
-        """Evaluate the first of these messages, and record it; how many."""
+        """Evaluate and record the first of these messages; how many were recorded."""
         asked = EvaluateMessages(
             sensor_id=seen.name, messages=tuple(message_of(row) for row in rows)
         )
@@ -242,7 +245,7 @@ class Sensors:
             self._record(seen, rows, found.answers)
             return len(found.answers)
         if len(rows) > 1:
-            # One of them has hung, or ended the process, and nobody knows which.
+            # One of them hung or ended the process, and it is unknown which.
             return sum(self._answer_some(seen, (row,)) for row in rows)
         self._record(seen, rows, (found,))
         return 1
@@ -263,9 +266,10 @@ class Sensors:
                 self._refused(seen, row, refused)
 
     def _refused(self, seen: DueSensor, row: SensorMessageRow, why: str) -> None:
-        """Record why what a message asks for cannot be.
+        """Record why the runs of a message were refused.
 
-        A quota never makes a message be given up: the last attempt at it waits until there is room.
+        A quota never makes Servo give up a message: its last attempt waits until the quota allows
+        the runs.
         """
         if why.startswith(_FULL) and row.attempts + 1 >= MAX_MESSAGE_ATTEMPTS:
             self._passed[seen.name] = (seen.row.row_version, seen.now + FULL_FOR)
@@ -278,17 +282,17 @@ class Sensors:
 
 
 def _origin(seen: DueSensor, row: SensorMessageRow) -> Origin:
-    """An evaluation of a message, which is what led to it."""
+    """The sensor as the actor of an evaluation, and the message as its cause."""
     return origin_of(seen.actor, row)
 
 
 def epoch_of(seen: DueSensor) -> int:
-    """The number of a poll: its time, and more than that of the one before."""
+    """The number of a poll: its time, but always more than that of the previous poll."""
     return max((seen.now - _EPOCH) // _MILLISECOND, (seen.row.last_poll_epoch or 0) + 1)
 
 
 def look_of(seen: DueSensor, eval_id: str, *, alone: bool = False) -> EvaluateSensor:
-    """What an evaluator is asked."""
+    """The request to an evaluator."""
     row = seen.row
     return EvaluateSensor(
         sensor_id=seen.name,
@@ -303,7 +307,7 @@ def look_of(seen: DueSensor, eval_id: str, *, alone: bool = False) -> EvaluateSe
 
 
 def message_of(row: SensorMessageRow) -> Message:
-    """A message as an evaluator is told it."""
+    """A message in the form that evaluators receive."""
     return Message(
         message_id=row.message_id,
         eval_id=f"{row.sensor_id}:m{row.arrival}:{row.attempts + 1}",
@@ -314,7 +318,7 @@ def message_of(row: SensorMessageRow) -> Message:
 
 
 def status_of(answer: Evaluated) -> SensorEvalStatus:
-    """What came of an evaluation, in one word."""
+    """The status of an evaluation."""
     if answer.error:
         return SensorEvalStatus.FAILED
     if answer.runs:
@@ -333,7 +337,7 @@ def answered(seen: DueSensor, row: SensorMessageRow, answer: Evaluated) -> list[
 def evaluated(
     seen: DueSensor, eval_id: str, trigger: PollTrigger | PushTrigger, answer: Evaluated
 ) -> list[Event]:
-    """The batch of an evaluation: how it went, then what it changes and the runs it asks for."""
+    """The batch of an evaluation: its result, then its changes and the runs it requests."""
     pushed = isinstance(trigger, PushTrigger)
     words = [_words(change) for change in answer.dynamic]
     words += [f"asset events: {len(answer.reported)}"] if answer.reported else []

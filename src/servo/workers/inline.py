@@ -1,6 +1,6 @@
-"""User code in the process and on the thread that asked for it.
+"""User code in the process and on the thread of the caller.
 
-For `materialize()`: breakpoints work, objects of the caller are at hand, and nothing is imported a
+For `materialize()`: breakpoints work, the caller's objects are available, and nothing is imported a
 second time. Everything else is the same: the same leader, the same ledger, the same outputs.
 """
 
@@ -29,7 +29,7 @@ BEAT_EVERY = 1.0
 
 
 class InlineWorkers:
-    """One worker: whoever calls `work_until`."""
+    """One worker: the thread that calls `work_until`."""
 
     def __init__(self, leader: LeaderForWorkers, entropy: Entropy) -> None:
         self._leader = leader
@@ -46,13 +46,13 @@ class InlineWorkers:
         return (IdleWorker(worker_id=NAME, exec_id=exec_id, location=IN_PROCESS),)
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
-        """Leave an execution for the caller."""
+        """Queue an execution for the caller."""
         self._busy = True
         for assignment in assignments:
             self._given.put(assignment)
 
     def work_until(self, over: Callable[[], bool], runner: Runner) -> None:
-        """Run what is given until it is over."""
+        """Run assigned executions until the condition holds."""
         done = threading.Event()
         beating = threading.Thread(target=self._beat_until, args=(done,), daemon=True)
         beating.start()
@@ -65,7 +65,7 @@ class InlineWorkers:
             done.set()
 
     def _beat_until(self, done: threading.Event) -> None:
-        """Say that the execution lives, however long it takes."""
+        """Send beats until the execution ends."""
         while not done.wait(BEAT_EVERY):
             current = self._current
             if current is not None:
@@ -84,7 +84,7 @@ class InlineWorkers:
         self._current = assignment
         try:
             done = runner.run(assignment)
-        except BaseException:  # Ctrl-C: whoever leads next does it again, and at once
+        except BaseException:  # Ctrl-C: the next leader repeats it at once
             with suppress(ServoError):
                 told = Batch(
                     id=f"done-{assignment.exec_id}", events=(interrupted(assignment),), actor=ACTOR

@@ -1,7 +1,7 @@
 """The worker processes of several code locations, which the leader sees as one set of workers.
 
-Each location has a pool of its own: its code is imported by its processes only, reloaded by itself,
-and when it cannot be imported the others go on. A task finds its way by location (the leader grants
+Each location has a separate pool: only its processes import its code, it is reloaded alone, and if
+it cannot be imported, the others continue. A task is routed by location (the leader grants
 it to an idle worker of it) and then by worker id, which names the pool.
 """
 
@@ -25,11 +25,11 @@ class LocatedPools:
     # --- for the leader -----------------------------------------------------------------------
 
     def idle(self) -> Sequence[IdleWorker]:
-        """The free places of all pools."""
+        """The free slots of all pools."""
         return [worker for pool in self._pools.values() for worker in pool.idle()]
 
     def assign(self, assignments: Sequence[Assignment]) -> None:
-        """Give each pool what was granted to it."""
+        """Give each pool its granted executions."""
         if len(self._pools) == 1:
             self._by_worker[assignments[0].worker_id].assign(assignments)
             return
@@ -47,7 +47,7 @@ class LocatedPools:
 
     @property
     def actor(self) -> str:
-        """Who reports for this process: its first pool."""
+        """The actor that reports for this process: its first pool."""
         return next(iter(self._pools.values())).actor
 
     def is_here(self, worker_id: str) -> bool:
@@ -65,13 +65,13 @@ class LocatedPools:
             pool.start()
 
     def wait(self) -> None:
-        """Until every pool can run something or is broken; `Invalid` if all of them are."""
+        """Wait until every pool is ready or broken; `Invalid` if all of them are broken."""
         for pool in self._pools.values():
             pool.wait_until_up()
         self.check()
 
     def check(self, location: str = "") -> None:
-        """`Invalid` if nothing can be run any more: of a location, or of none of them."""
+        """Raise `Invalid` if a location, or every location, can no longer run anything."""
         if location in self._pools:
             self._pools[location].check()
         elif not self.working:
@@ -79,7 +79,7 @@ class LocatedPools:
             raise Invalid("; ".join(broken), remedy="fix the code and start again")
 
     def at_work(self) -> list[str]:
-        """The assets that are being made."""
+        """The assets that are being materialized."""
         return [asset for pool in self._pools.values() for asset in pool.at_work()]
 
     def drain(self, limit: timedelta = GRACE) -> None:

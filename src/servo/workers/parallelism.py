@@ -1,4 +1,4 @@
-"""How much the configuration of a run lets run at once on this machine.
+"""How many tasks the config of a run allows at once on this machine.
 
 The section `execution` is that of an executor in Dagster: `{"config": {"max_concurrent": 3}}`, also
 under the name of the executor, `{"config": {"multiprocess": {"max_concurrent": 3}}}`; `in_process`
@@ -17,7 +17,7 @@ MOST = "max_concurrent"
 
 
 def parallelism(config: Mapping[str, Any], workers: int) -> int:
-    """How many of so many workers a run with this configuration uses."""
+    """How many of these workers a run with this config uses."""
     execution = _mapping(config.get("execution"))
     given = _mapping(execution.get("config", execution))
     if IN_PROCESS in given or IN_PROCESS in execution:
@@ -30,7 +30,7 @@ def parallelism(config: Mapping[str, Any], workers: int) -> int:
         return workers
     if not isinstance(most, int) or most < 0:
         raise Invalid(
-            f"the configuration of the execution has {MOST} {most!r}",
+            f"invalid {MOST} in the execution config: {most!r}",
             remedy="use a whole number; 0 means one per worker",
         )
     return min(most, workers)

@@ -7,7 +7,7 @@ from servo.leader.assignments import Assignment, TaskResult
 
 
 def report_of(assignment: Assignment, done: TaskResult, *, actor: str) -> Batch:
-    """The batch that tells the ledger how an execution ended."""
+    """The batch that records how an execution ended."""
     made = "" if done.output is None else done.output.materialization_id
     checks = [
         CheckEvaluated(
@@ -46,7 +46,7 @@ def report_of(assignment: Assignment, done: TaskResult, *, actor: str) -> Batch:
 
 
 def _report(assignment: Assignment, done: TaskResult, number: int) -> AssetReported | AssetObserved:
-    """What the code said of an asset that it does not make."""
+    """The event for a report on an asset that the code does not define."""
     told = done.reported[number]
     if told.seen:
         return AssetObserved(

@@ -82,7 +82,8 @@ def test_a_job_names_its_location(both: list[CodeLocation]) -> None:
             ["orders", "shelves"],
             None,
             Invalid,
-            "no code location defines all of it: orders by sales.py, shelves by stock.py",
+            "no single code location defines everything selected: "
+            "orders by sales.py, shelves by stock.py",
         ),
         (
             ["order"],

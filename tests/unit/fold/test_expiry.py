@@ -141,5 +141,8 @@ def test_an_asset_keeps_what_its_deployment_says_of_retention() -> None:
 @pytest.mark.parametrize("value", [0, -1, MOST_AGE_MS + 1])
 def test_a_retention_out_of_bounds_is_refused(field: str, value: int) -> None:
     story = Story()
-    assert deployed(story, **{field: value}) == f"out_of_range: {field} is from 1 to {MOST_AGE_MS}"
+    assert (
+        deployed(story, **{field: value})
+        == f"out_of_range: {field} must be between 1 and {MOST_AGE_MS}"
+    )
     assert "ns/a" not in story.state.assets

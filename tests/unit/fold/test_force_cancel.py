@@ -95,7 +95,7 @@ def test_a_run_that_is_over_is_left_as_it_ended() -> None:
     story = Story()
     story.plan({"a": ()})
     story.execute("a")
-    assert story.tell(FORCE).reason == "the run is over"
+    assert story.tell(FORCE).reason == "the run has already ended"
     assert story.run().state is RunState.SUCCEEDED
 
 

@@ -108,7 +108,7 @@ def test_inv_06_a_task_is_dispatched_only_when_every_upstream_succeeded() -> Non
     story = Story()
     story.plan({"a": (), "b": ("a",), "c": ("b",)})
     early = DispatchRequested(run_id="run_1", task_key=task_key("b"), attempt=1)
-    assert story.tell(early).reason == "not ready for this attempt"
+    assert story.tell(early).reason == "the task is not ready for this attempt"
     story.execute("a")
     assert story.states() == {"a": "SUCCEEDED", "b": "READY", "c": "BLOCKED"}
 
@@ -163,7 +163,7 @@ def test_inv_09_a_timer_takes_effect_once_and_only_when_due() -> None:
     assert story.tell(fired).applied
     assert story.task("a").state is TaskState.READY
     story.dispatch("a")
-    assert story.tell(fired).reason == "no such timer is waiting"
+    assert story.tell(fired).reason == f"no timer {fired.timer_id} is scheduled"
     assert story.task("a").state is TaskState.DISPATCHED
 
 
@@ -256,7 +256,7 @@ def test_a_claim_for_another_attempt_is_denied() -> None:
     story.plan({"a": ()})
     story.dispatch("a")
     wrong = TaskStarted(run_id="run_1", task_key=task_key("a"), attempt_id="att_other", exec_id="e")
-    assert story.tell(wrong).reason == "denied: not the current attempt"
+    assert story.tell(wrong).reason == "denied: this is not the current attempt"
 
 
 def test_a_report_of_another_execution_is_stale() -> None:
@@ -296,7 +296,7 @@ def test_deliveries_that_wait_for_a_worker_are_limited() -> None:
     assert len(dispatch.dispatch(story.state, Fairness())[0]) == 1
     story.dispatch("a")
     assert dispatch.dispatch(story.state, Fairness())[0] == []
-    assert "too many deliveries" in story.dispatch("b").reason
+    assert "too many tasks" in story.dispatch("b").reason
 
 
 def test_what_comes_with_something_known_is_applied_all_the_same() -> None:

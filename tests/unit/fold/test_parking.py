@@ -71,7 +71,7 @@ def test_a_batch_that_nothing_can_make_good_is_a_dead_letter_once() -> None:
     before = dump(story.state)
     (second,) = story.commit(early())
     assert (first.status, second.status) == (Status.REJECTED, Status.REJECTED)
-    assert story.state.dead_letter.rows["early"].reason == "the run is over"
+    assert story.state.dead_letter.rows["early"].reason == "the run has already ended"
     assert dump(story.state) == before
 
 
@@ -81,7 +81,7 @@ def test_what_waited_in_vain_is_a_dead_letter_after_its_time_and_not_before() ->
     parked = story.state.parked.rows["early"]
     story.now = START + PARK_FOR - MOMENT
     assert timers.expire_parked(story.state, story.now) == []
-    assert story.tell(EXPIRED).reason == "the batch still waits, or no longer does"
+    assert story.tell(EXPIRED).reason == "the batch is not parked, or its time has not expired"
     story.now = START + PARK_FOR
     (action,) = timers.expire_parked(story.state, story.now)
     assert action.events == (EXPIRED,)
@@ -96,7 +96,7 @@ def test_what_no_longer_waits_does_not_expire() -> None:
     story.commit(early())
     story.plan({"a": ()})
     story.wait(days=2)
-    assert story.tell(EXPIRED).reason == "the batch still waits, or no longer does"
+    assert story.tell(EXPIRED).reason == "the batch is not parked, or its time has not expired"
     assert not story.state.dead_letter.rows
 
 

@@ -57,7 +57,7 @@ def test_the_daily_limit_refuses_the_next_run_and_a_new_day_begins_anew() -> Non
     assert [story.request(f"run_{number}").reason for number in (1, 2, 3)] == [
         "",
         "",
-        "quota: no more runs today",
+        "quota: no more runs today; the limit is 2",
     ]
     assert list(story.state.runs.rows) == ["run_1", "run_2"]
     story.wait(hours=24)
@@ -77,7 +77,7 @@ def test_a_run_id_belongs_to_one_run_key() -> None:
     story = Story()
     story.request("run_1", run_key="mine")
     answer = story.request("run_1", run_key="yours")
-    assert answer.reason == "the run id belongs to another run key"
+    assert answer.reason == "the run id run_1 belongs to another run key"
     assert list(story.state.run_keys.rows) == ["mine"]
 
 
@@ -128,7 +128,7 @@ def test_nothing_can_happen_to_a_run_that_is_over(event: Event) -> None:
     story.execute("a")
     before = dump(story.state)
     story.wait(days=2)
-    assert story.tell(event).reason == "the run is over"
+    assert story.tell(event).reason == "the run has already ended"
     assert dump(story.state) == before
 
 
@@ -149,7 +149,10 @@ def test_a_plan_is_either_inline_or_in_segments() -> None:
     both = PlanCreated(
         run_id="run_1", fingerprint="plan", tasks=specs({"a": ()}), segments=(segment,)
     )
-    assert story.tell(both).reason == "invalid_plan: tasks are either inline or in segments"
+    assert (
+        story.tell(both).reason
+        == "invalid_plan: a plan lists its tasks either inline or in segments, not both"
+    )
     assert not story.run().plan_fingerprint
 
 
@@ -170,9 +173,15 @@ def test_a_plan_is_no_larger_than_the_quota_and_never_than_the_limit(
 @pytest.mark.parametrize(
     ("tasks", "reason"),
     [
-        (specs({"a": ()}) * 2, f"{task_key('a')} is planned twice"),
-        (specs({"a": ("b",)}), f"{task_key('a')} depends on {task_key('b')}, which is not planned"),
-        (specs({"a": ("a",)}), f"{task_key('a')} depends on {task_key('a')}, which is not planned"),
+        (specs({"a": ()}) * 2, f"{task_key('a')} is in the plan twice"),
+        (
+            specs({"a": ("b",)}),
+            f"{task_key('a')} depends on {task_key('b')}, which is not in the plan",
+        ),
+        (
+            specs({"a": ("a",)}),
+            f"{task_key('a')} depends on {task_key('a')}, which is not in the plan",
+        ),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused_whole(
@@ -207,7 +216,7 @@ def test_only_a_planned_run_that_waits_is_admitted() -> None:
     story.plan({"a": ()}, "run_2")
     for run_id in ("run_1", "run_2"):
         answer = story.tell(RunAdmitted(run_id=run_id))
-        assert answer.reason == "the run does not wait for a slot"
+        assert answer.reason == "the run is not waiting for a slot"
 
 
 # --- segments -------------------------------------------------------------------------------------
@@ -217,7 +226,7 @@ def test_segments_are_expanded_in_order_and_once() -> None:
     story, (first, second) = planned({"a": ()}, {"b": ("a",)})
     beyond = PlanSegmentExpanded(run_id="run_1", index=2, digest="part-1")
     answers = [story.tell(event) for event in (second, first, first, second, beyond)]
-    refused = "not the next segment"
+    refused = "the segment is not the next one"
     assert [answer.reason for answer in answers] == [refused, "", refused, "", refused]
     assert story.states() == {"a": "READY", "b": "BLOCKED"}
     edge = dump(story.state)["dep_satisfaction"]["run_1", task_key("a"), task_key("b")]
@@ -237,7 +246,7 @@ def test_a_segment_that_is_not_what_the_plan_says_is_refused(
     story, (first,) = planned({"a": ()})
     story.state.plan_segments.clear()
     story.state.plan_segments.update(stored)
-    assert story.tell(first).reason == "invalid_plan: the segment is not what the plan says"
+    assert story.tell(first).reason == "invalid_plan: the segment does not match the plan"
     assert not story.state.tasks.rows
 
 
@@ -245,14 +254,14 @@ def test_the_segment_of_another_plan_is_refused() -> None:
     story, _ = planned({"a": ()})
     story.state.plan_segments["stranger"] = specs({"b": ()})
     other = PlanSegmentExpanded(run_id="run_1", index=0, digest="stranger")
-    assert story.tell(other).reason == "invalid_plan: the segment is not what the plan says"
+    assert story.tell(other).reason == "invalid_plan: the segment does not match the plan"
     assert not story.state.tasks.rows
 
 
 def test_a_task_planned_in_an_earlier_segment_is_not_planned_again() -> None:
     story, (first, second) = planned({"a": ()}, {"b": ("a",), "a": ()})
     story.tell(first)
-    assert story.tell(second).reason == f"invalid_plan: {task_key('a')} is planned twice"
+    assert story.tell(second).reason == f"invalid_plan: {task_key('a')} is in the plan twice"
     assert story.states() == {"a": "READY"}
 
 
@@ -301,7 +310,7 @@ def test_a_run_whose_plan_is_complete_can_no_longer_fail_to_be_planned() -> None
     story, (first,) = planned({"a": ()})
     story.tell(first)
     failed = PlanFailed(run_id="run_1", error="too late")
-    assert story.tell(failed).reason == "the run has a plan"
+    assert story.tell(failed).reason == "the run already has a plan"
     assert story.run().state is RunState.RUNNING
 
 
@@ -337,7 +346,7 @@ def test_a_run_has_its_time_to_be_planned() -> None:
     story.request()
     overdue = PlanDeadlineExceeded(run_id="run_1")
     story.now = START + PLAN_TIMEOUT - MOMENT
-    assert story.tell(overdue).reason == "the run still has time to be planned"
+    assert story.tell(overdue).reason == "the deadline for the plan has not passed"
     story.now = START + PLAN_TIMEOUT
     assert story.tell(overdue).applied
     assert story.run().reason is RunTransitionReason.PLAN_TIMED_OUT
@@ -348,7 +357,7 @@ def test_a_planned_run_cannot_be_late_for_its_plan() -> None:
     story.plan({"a": ()})
     story.wait(hours=1)
     answer = story.tell(PlanDeadlineExceeded(run_id="run_1"))
-    assert answer.reason == "the run still has time to be planned"
+    assert answer.reason == "the deadline for the plan has not passed"
 
 
 def test_a_run_that_waits_for_a_slot_uses_up_none_of_its_time() -> None:
@@ -357,7 +366,10 @@ def test_a_run_that_waits_for_a_slot_uses_up_none_of_its_time() -> None:
     story.plan({"a": ()})
     story.wait(days=2)
     answer = story.tell(RunDeadlineExceeded(run_id="run_1"))
-    assert (answer.status, answer.reason) == (Status.REJECTED, "the run still has time")
+    assert (answer.status, answer.reason) == (
+        Status.REJECTED,
+        "the deadline of the run has not passed",
+    )
 
 
 def test_a_run_has_its_time_and_is_stopped_once() -> None:
@@ -367,10 +379,10 @@ def test_a_run_has_its_time_and_is_stopped_once() -> None:
     overdue, deadline = RunDeadlineExceeded(run_id="run_1"), story.run().deadline
     assert deadline is not None
     story.now = deadline - MOMENT
-    assert story.tell(overdue).reason == "the run still has time"
+    assert story.tell(overdue).reason == "the deadline of the run has not passed"
     story.now = deadline
     assert story.tell(overdue).applied
     stopped = story.run()
     assert stopped.timed_out
-    assert story.tell(overdue).reason == "the run is being stopped"
+    assert story.tell(overdue).reason == "the run is already being cancelled"
     assert story.run() == stopped

@@ -56,7 +56,7 @@ def test_max_concurrent_tasks_leaves_a_task_ready() -> None:
     plan(story, "run_1", "a", "b")
     assert story.dispatch("a").applied
     assert dispatch.pick(story.state, 10, Fairness())[0] == []
-    assert story.dispatch("b").reason == "no free slot"
+    assert story.dispatch("b").reason == "no free task slot"
 
 
 def test_max_concurrent_runs_lets_a_run_wait_until_one_ends() -> None:
@@ -76,13 +76,13 @@ def test_max_queued_tasks_leaves_a_task_ready() -> None:
     plan(story, "run_1", "a", "b")
     assert story.dispatch("a").applied
     assert dispatch.dispatch(story.state, Fairness())[0] == []
-    assert story.dispatch("b").reason == "quota: too many deliveries wait for a worker"
+    assert story.dispatch("b").reason == "quota: too many tasks are waiting for a worker"
 
 
 def test_max_daily_runs_refuses_the_request() -> None:
     story = limited(max_daily_runs=1)
     assert plan(story, "run_1", "a").applied
-    assert plan(story, "run_2", "b").reason == "quota: no more runs today"
+    assert plan(story, "run_2", "b").reason == "quota: no more runs today; the limit is 1"
     assert list(story.state.runs.rows) == ["run_1"]
     story.wait(hours=24)
     assert plan(story, "run_2", "b").applied
@@ -100,7 +100,7 @@ def test_max_run_duration_times_the_run_out() -> None:
 def test_max_tasks_per_run_refuses_the_plan_with_its_run() -> None:
     story = limited(max_tasks_per_run=1)
     answer = plan(story, "run_1", "a", "b")
-    assert answer.reason == "quota: the plan has 2 tasks and a run may have 1"
+    assert answer.reason == "quota: the plan has 2 tasks; the limit for a run is 1"
     assert list(story.state.runs.rows) == []
 
 
@@ -142,7 +142,7 @@ def test_a_limit_that_is_lifted_is_none_and_the_others_stay() -> None:
 )
 def test_only_a_limit_can_be_lifted_and_not_while_it_is_set(event: QuotaSet) -> None:
     story = Story()
-    assert "is no limit, or is set and lifted at once" in story.tell(event).reason
+    assert "is not a limit, or is both set and lifted" in story.tell(event).reason
     assert not list(story.state.quotas.rows)
 
 

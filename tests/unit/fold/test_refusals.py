@@ -130,7 +130,10 @@ def test_a_key_used_for_another_request_is_a_conflict(request_: Event, other: Ev
     before = dump(story.state)
     answer = story.tell(other, request_id="mine")
     assert (answer.status, answer.seq) == (Status.CONFLICT, first.seq)
-    assert answer.reason == "idempotency_conflict: the key was used for another request"
+    assert (
+        answer.reason
+        == "idempotency_conflict: the key was used for a different request; use a new key"
+    )
     assert story.tell(request_, request_id="mine") == replace(first, repeated=True)
     assert dump(story.state) == before
 
@@ -188,8 +191,8 @@ def test_a_limit_that_makes_no_sense_is_refused(limit: Event) -> None:
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
-        (QuotaSet(max_concurrent_tasks=1), "no free slot"),
-        (PoolLimitSet(pool="db", limit=1), "no free slot in the pool"),
+        (QuotaSet(max_concurrent_tasks=1), "no free task slot"),
+        (PoolLimitSet(pool="db", limit=1), "no free slot in the pool db"),
     ],
 )
 def test_what_is_full_takes_no_more_until_a_task_ends(limit: Event, reason: str) -> None:
@@ -214,16 +217,16 @@ def test_a_delivery_is_acknowledged_once_and_only_if_it_was_sent() -> None:
     sent = DispatchEnqueued(
         run_id=row.run_id, task_key=row.task_key, attempt_id=row.attempt_id, delivery=1
     )
-    assert story.tell(replace(sent, delivery=2)).reason == "nothing to acknowledge"
+    assert story.tell(replace(sent, delivery=2)).reason == "the delivery is not pending"
     assert story.tell(sent).applied
-    assert story.tell(sent).reason == "nothing to acknowledge"
+    assert story.tell(sent).reason == "the delivery is not pending"
     assert story.state.outbox.rows[row.attempt_id, 1].status is OutboxStatus.CREATED
 
 
 def test_an_attempt_is_made_only_after_the_one_before_it() -> None:
     story = Story()
     story.plan({"a": ()})
-    assert story.dispatch("a", attempt=2).reason == "not ready for this attempt"
+    assert story.dispatch("a", attempt=2).reason == "the task is not ready for this attempt"
     assert story.task("a").state is TaskState.READY
 
 
@@ -231,7 +234,7 @@ def test_a_worker_that_is_there_needs_no_place_in_the_queue() -> None:
     story = Story()
     story.tell(QuotaSet(max_queued_tasks=0))
     story.plan({"a": ()})
-    assert story.dispatch("a").reason == "quota: too many deliveries wait for a worker"
+    assert story.dispatch("a").reason == "quota: too many tasks are waiting for a worker"
     assert story.dispatch("a", handover=Handover(exec_id="e")).applied
 
 
@@ -293,9 +296,9 @@ def test_a_delivery_gets_its_time_again_after_a_silence_of_the_leader(silence: A
 @pytest.mark.parametrize(
     ("kind", "deadline", "reason"),
     [
-        (LeaseExpired, "lease_expires_at", "the lease still runs"),
-        (ExecutionTimedOut, "execution_deadline", "the execution still has time"),
-        (CancelGraceExpired, "cancel_deadline", "the grace still runs"),
+        (LeaseExpired, "lease_expires_at", "the lease has not expired"),
+        (ExecutionTimedOut, "execution_deadline", "the execution has not timed out"),
+        (CancelGraceExpired, "cancel_deadline", "the grace period has not ended"),
     ],
 )
 def test_an_execution_is_given_up_at_its_deadline_and_not_before(
@@ -316,7 +319,7 @@ def test_an_execution_is_given_up_at_its_deadline_and_not_before(
 def test_there_is_no_grace_to_end_before_a_cancel() -> None:
     story = running()
     story.wait(days=1)
-    assert story.tell(loss(story, CancelGraceExpired)).reason == "the grace still runs"
+    assert story.tell(loss(story, CancelGraceExpired)).reason == "the grace period has not ended"
 
 
 @pytest.mark.parametrize("changes", [{"exec_id": "other"}, {"attempt_id": "att_other"}])

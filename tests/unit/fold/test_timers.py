@@ -56,14 +56,14 @@ def test_nobody_but_the_fold_makes_or_cancels_a_retry() -> None:
     before = dump(story.state)
     asked = replace(WANTED, timer_type=TimerType.RETRY)
     for event in (asked, TimerCancelled(timer_id=timer.timer_id)):
-        assert story.tell(event).reason == "retry timers belong to the fold"
+        assert story.tell(event).reason == "only the fold creates and cancels retry timers"
     assert dump(story.state) == before
 
 
 def test_a_timer_of_a_run_waits_until_the_run_is_planned() -> None:
     story = Story()
     early = replace(WANTED, run_id="run_1")
-    assert story.tell(early).reason == "the run of the timer is not active"
+    assert story.tell(early).reason == "the run run_1 of the timer is not active"
     (parked,) = story.commit(Batch(id="early", events=(early,), parkable=True))
     assert parked.status is Status.PARKED
     story.plan({"a": ()})
@@ -87,7 +87,7 @@ def test_a_cancelled_timer_never_fires() -> None:
     assert story.tell(TimerCancelled(timer_id="sla")).applied
     story.wait(hours=2)
     assert timers.reconcile(story.state, story.now) == []
-    assert story.tell(TimerFired(timer_id="sla")).reason == "no such timer is waiting"
+    assert story.tell(TimerFired(timer_id="sla")).reason == "no timer sla is scheduled"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_cancelled_timer_never_fires() -> None:
 )
 def test_a_timer_that_nobody_set_does_nothing(event: Event) -> None:
     story = Story()
-    assert story.tell(event).reason == "no such timer is waiting"
+    assert story.tell(event).reason == "no timer no is scheduled"
 
 
 def test_a_cancel_takes_the_timer_of_a_waiting_retry_with_it() -> None:
@@ -125,5 +125,5 @@ def test_nobody_takes_the_name_of_a_retry_before_it_is_made() -> None:
         fire_at=story.now,
     )
     answer = story.tell(forged)
-    assert answer.reason == "retry timers belong to the fold"
+    assert answer.reason == "only the fold creates and cancels retry timers"
     assert not story.state.timers.rows

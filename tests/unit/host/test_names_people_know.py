@@ -91,7 +91,7 @@ def test_of_what_it_is_not_made_from_it_loads_the_newest() -> None:
     done = materialize(every, selection="total", instance=instance)
     assert done.asset_value("total") == ([1, 2], "bb")
     assert [text.split(";")[0] for text in said] == [
-        "there is no asset gone here",
+        "this project has no asset gone",
         "orders has no partitions",
         "parts has partitions, and total does not depend on it",
         "later was never materialized",

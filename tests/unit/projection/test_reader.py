@@ -239,7 +239,9 @@ def test_whoever_knows_a_sequence_number_reads_their_own_write_or_is_told_to_wai
     leader = Leader()
     reader = Reader(leader.store, PATHS)
     leader.publish("a")
-    with pytest.raises(Unavailable, match="entry 2 is not published yet; entry 1 is"):
+    with pytest.raises(
+        Unavailable, match="entry 2 is not published yet; the newest published is 1"
+    ):
         _ = reader.snapshot(min_seq=2)
     leader.publish("b")
     assert names(reader.snapshot(min_seq=2)) == ["a", "b"]
@@ -290,7 +292,7 @@ def test_a_missing_file_of_the_newest_version_is_damage() -> None:
     leader.publish("a")
     (file,) = leader.manifest.files("quotas", Tier.ACTIVE)
     leader.store.delete(file.key)
-    with pytest.raises(Corrupt, match="names a file that does not exist"):
+    with pytest.raises(Corrupt, match="refers to a file that does not exist"):
         _ = Reader(leader.store, PATHS).read(names)
     with pytest.raises(Gone):
         _ = load_state(leader.store, leader.manifest, "acme", "prod")

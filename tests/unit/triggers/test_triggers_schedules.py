@@ -142,7 +142,10 @@ def test_a_quota_that_refuses_the_run_of_a_tick_is_its_reason(host: Host) -> Non
     host.define("a", "b")
     host.look(minutes=1)
     found = sorted([*host.ticks("a"), *host.ticks("b")])
-    assert found == [(TickStatus.FAILED, "refused: quota: no more runs today"), TRIGGERED]
+    assert found == [
+        (TickStatus.FAILED, "refused: quota: no more runs today; the limit is 1"),
+        TRIGGERED,
+    ]
     assert host.look(seconds=10) == 0
 
 

@@ -176,7 +176,7 @@ def test_a_run_that_cannot_be_is_recorded_as_a_failure(host: Host) -> None:
     host.evaluators.say = lambda _: Evaluated(runs=(asked_run("a"), twice), cursor="7")
     host.look()
     assert host.evals[0].status is SensorEvalStatus.FAILED
-    assert host.evals[0].message.startswith("refused: the run id belongs to another run key")
+    assert host.evals[0].message.startswith("refused: the run id run_a belongs to another run key")
     assert (host.row.cursor, len(host.service.engine.state.runs)) == (None, 0)
 
 
@@ -190,7 +190,7 @@ def test_a_quota_that_refuses_a_run_is_the_reason_of_a_failure_and_keeps_the_cur
     [row] = host.evals
     assert (row.status, row.message) == (
         SensorEvalStatus.FAILED,
-        "refused: quota: no more runs today",
+        "refused: quota: no more runs today; the limit is 1",
     )
     assert (host.row.cursor, len(host.service.engine.state.runs)) == (None, 0)
     host.tell(QuotaSet(max_daily_runs=2))
@@ -209,7 +209,7 @@ def test_a_quota_that_refuses_the_run_of_a_message_is_recorded_and_the_message_w
     [row] = host.evals
     assert (row.status, row.message) == (
         SensorEvalStatus.FAILED,
-        "refused: quota: no more runs today",
+        "refused: quota: no more runs today; the limit is 0",
     )
     assert host.row.messages_waiting == 1
     host.tell(QuotaSet(max_daily_runs=1))

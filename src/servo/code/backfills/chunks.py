@@ -1,7 +1,7 @@
 """The partitions of a backfill, and the run of a chunk of it.
 
-What asks for it follows from the backfill and the number of the chunk alone, whoever plans it and
-whatever the code has become: so a chunk that is planned twice is the same chunk.
+The request of a run depends only on the backfill and the number of the chunk, not on the process
+that plans it or on changes of the code: so a chunk that is planned twice is the same chunk.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ BACKFILL_LABEL = "servo/backfill"
 def chunk_run(
     records: PlanStore, row: BackfillRow, index: int, plan: Plan, keys: Sequence[str]
 ) -> tuple[RunRequested, PlanCreated]:
-    """What asks for the run of a chunk; a large plan is stored first."""
+    """The events that request and plan the run of a chunk; a large plan is stored first."""
     own = tuple(keys[chunk_slice(row, index)])
     priority = {PRIORITIES[0]: str(row.priority)} if row.priority else {}
     tags = {**row.labels, **priority, BACKFILL_LABEL: row.backfill_id}
@@ -51,7 +51,7 @@ def chunk_run(
 
 
 def chunk_head(row: BackfillRow, index: int, requested: RunRequested) -> BackfillChunkPlanned:
-    """What heads the batch of a chunk, as its backfill stands now."""
+    """The first event of the batch of a chunk, for the current state of its backfill."""
     return BackfillChunkPlanned(
         backfill_id=row.backfill_id,
         chunk_index=index,
@@ -63,7 +63,7 @@ def chunk_head(row: BackfillRow, index: int, requested: RunRequested) -> Backfil
 
 
 def frozen_partitions(store: ObjectStore, paths: Paths, row: BackfillRow) -> tuple[str, ...]:
-    """The partitions of a backfill, in the order in which they are worked off."""
+    """The partitions of a backfill, in the order in which they are materialized."""
     if not row.partitions_digest:
         return row.partition_keys
     data = store.get(paths.plan(row.partitions_digest)).data

@@ -1,9 +1,9 @@
-"""Making a backfill: which partitions are meant, what it will do, and the event it begins with.
+"""Creating a backfill: its partitions, what it will do, and its first event.
 
-The list of partitions is worked out once, here, and frozen in the event; a long one is stored
-first and named by its digest. A request has an id of its own, and the id of the backfill follows
-from it: whoever asks again under the same id finds the same backfill, whatever has become missing
-or failed meanwhile, and is told if something else was asked for.
+The list of partitions is worked out once, here, and frozen in the event; a long one is stored first
+and named by its digest. A request has an id, and the id of the backfill is derived from it:
+repeating a request with the same id gives the same backfill, whatever is missing or failed by then;
+a different request with that id is a conflict.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ Which = Literal["", "all", "missing", "failed", "stale"]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which partitions: these, or all from one to another, or those of them that are so."""
+    """Which partitions: listed ones, a range, or those with a status."""
 
     start: str | None = None
     end: str | None = None
@@ -53,7 +53,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A backfill that somebody asks for. `labels` win over the `default_tags` of the project."""
+    """A requested backfill. `labels` override the `default_tags` of the project."""
 
     choice: Choice
     request_id: str
@@ -69,10 +69,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing:
-    """What is known of the partitions of some assets; nothing of those that nobody deployed.
+    """The recorded status of the partitions of some assets; nothing for assets never deployed.
 
-    `changed` are those that the code divides otherwise than they were deployed: as it does, and as
-    they were. What was made of them counts where the partition is stored under the same key.
+    `changed` are assets whose partitions_def differs from the deployed one: the new and the old
+    definition. Their outputs count where the partition is stored under the same key.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Standing:
         self._stale = {key: _flags(sum(report.stale.values())) for key, report in reports.items()}
 
     def is_made(self, asset: AssetKey, key: str) -> bool:
-        """Whether there is an output of a partition."""
+        """Whether a partition is materialized."""
         return self._holds(self._made, asset, key)
 
     def has_failed(self, asset: AssetKey, key: str) -> bool:
@@ -95,7 +95,7 @@ class Standing:
         return self._holds(self._failed, asset, key)
 
     def is_stale(self, asset: AssetKey, key: str) -> bool:
-        """Whether a partition is not what it would be if it were made now, or was never made."""
+        """Whether a partition is stale or was never materialized."""
         return self._holds(self._stale, asset, key) or not self.is_made(asset, key)
 
     def _holds(self, flags: Mapping[AssetKey, bytes], asset: AssetKey, key: str) -> bool:
@@ -114,12 +114,12 @@ class Standing:
 
 
 def _flags(bits: int) -> bytes:
-    """A set of which one bit after the other is looked at."""
+    """A set as a sequence of flags, one for each partition."""
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
 def standing(snapshot: Snapshot | None, now: datetime, backfilled: Backfilled) -> Standing:
-    """What a workspace knows of the partitions of some assets, as they were deployed."""
+    """The recorded status of the partitions of some assets, as they were deployed."""
     if snapshot is None:
         return Standing({})
     workspace = PartitionReader(snapshot, now)
@@ -156,14 +156,14 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outline(backfilled: Backfilled, asked: Asked, known: Standing) -> Outline:
-    """What a backfill will do; `Invalid` or `NotFound` if it cannot be."""
+    """What a backfill will do; `Invalid` or `NotFound` if it cannot be created."""
     _check_numbers(asked)
     one, keys = _chosen(backfilled, asked.choice, known)
     typed = tuple(one.definition.typed_key(key).canonical() for key in keys)
     size = one.size(asked.chunk_size, len(keys))
     linked = one.linked and len(keys) > size
     if linked:
-        _ = one.assignment([keys[:1]])  # refuses what has nothing to do with the rest
+        _ = one.assignment([keys[:1]])  # refuses assets that are unrelated to the rest
     made = sum(1 for key in keys if all(known.is_made(a, key) for a in one.same))
     failed = sum(1 for key in keys if any(known.has_failed(a, key) for a in one.same))
     return Outline(
@@ -182,7 +182,7 @@ def outline(backfilled: Backfilled, asked: Asked, known: Standing) -> Outline:
 def created(
     store: ObjectStore, paths: Paths, asked: Asked, found: Outline, *, parent: str | None = None
 ) -> BackfillCreated:
-    """What a backfill begins with; a long list of partitions is stored first."""
+    """The first event of a backfill; a long list of partitions is stored first."""
     tenant, workspace = TenantId(paths.tenant), WorkspaceId(paths.workspace)
     data = partition_list_bytes(found.typed)
     inline = len(found.typed) <= INLINE_PARTITIONS and len(data) <= INLINE_BYTES
@@ -214,7 +214,7 @@ def created(
 def again(
     store: ObjectStore, paths: Paths, row: BackfillRow, failed: Sequence[str], request_id: str
 ) -> BackfillCreated:
-    """The backfill that tries again the partitions of another that failed, and no others."""
+    """The backfill that retries only the failed partitions of another."""
     if not failed:
         raise NotFound(
             f"no partition of {row.backfill_id} failed", remedy="there is nothing to retry"
@@ -266,7 +266,7 @@ def _chosen(backfilled: Backfilled, choice: Choice, known: Standing) -> tuple[Of
 
 
 def _owner_of(backfilled: Backfilled, named: Sequence[str]) -> OfOne:
-    """The first way in which the assets are divided that has all keys that were named."""
+    """The first partitions_def of the assets that has all the named keys."""
     found = [backfilled.of(owner) for owner in backfilled.definitions().values()]
     for one in found:
         if all(key_as_written(one.definition, one.space, key) is not None for key in named):
@@ -346,7 +346,7 @@ def _selector(choice: Choice, found: Outline) -> RangeSelector | ExplicitSelecto
 
 
 def _fingerprint(asked: Asked, found: Outline, parent: str | None) -> str:
-    """What was asked for, whatever it comes to at the moment."""
+    """The fingerprint of the request, independent of the partitions it selects now."""
     said = {
         "assets": sorted(found.assets),
         "choice": asked.choice,

@@ -15,7 +15,7 @@ from servo.projection.read.reader import Snapshot
 
 
 class BackfillStatus(StrEnum):
-    """How a backfill stands, for people: its state, and whether one that is paused has failures."""
+    """The status of a backfill for people: its state, and whether a paused one has failures."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -34,7 +34,7 @@ class ShownBackfill(BackfillRow, frozen=True, kw_only=True):
 
 
 def status_of(row: BackfillRow) -> BackfillStatus:
-    """How a backfill stands. Failures while it is paused do not end it, and must not be hidden."""
+    """The status of a backfill. Failures do not end a paused one, but must not be hidden."""
     if row.state is BackfillState.PAUSED and (row.failed_chunks or row.partitions_failed):
         return BackfillStatus.PAUSED_WITH_FAILURES
     return BackfillStatus(row.state.value)
@@ -57,7 +57,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
         return [key for chunk in self.chunks for key in chunk.failed_partition_keys]
 
     def done(self) -> int:
-        """How many partitions are over; of a chunk under way, as much as its tasks suggest."""
+        """How many partitions have ended; for active chunks, estimated from their tasks."""
         row = self.row
         over = row.partitions_succeeded + row.partitions_failed + row.partitions_skipped
         return over + sum(self._done_of(chunk) for chunk in self.chunks)
@@ -71,9 +71,9 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_state(state: State, name: str) -> Backfill | None:
-    """A backfill of a workspace that this process leads; of its chunks those that matter now.
+    """A backfill of a workspace that this process leads, with the chunks that matter now.
 
-    Of one that goes on these are the chunks under way, however many have ended.
+    While it runs, these are the active chunks, however many have ended.
     """
     row = state.backfills.rows.get(name)
     if row is None:
@@ -99,7 +99,7 @@ def in_tables(tables: Snapshot, row: BackfillRow) -> Backfill:
 
 
 def partition_states(tables: Snapshot, found: Backfill, keys: Sequence[str]) -> dict[str, str]:
-    """What became of each partition of a backfill, in order."""
+    """The state of each partition of a backfill, in order."""
     states = dict.fromkeys(keys, "waiting")
     open_runs: list[str] = []
     for chunk in found.chunks:
@@ -116,7 +116,7 @@ def partition_states(tables: Snapshot, found: Backfill, keys: Sequence[str]) -> 
 
 
 def _with(known: str, state: TaskState) -> str:
-    """Of several tasks of a partition, the one that says most."""
+    """The most informative of several task states of a partition."""
     if known == "failed" or state is TaskState.FAILED:
         return "failed"
     begun = state not in (TaskState.PLANNED, TaskState.BLOCKED, TaskState.READY)

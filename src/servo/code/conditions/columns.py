@@ -1,7 +1,7 @@
 """The partitions of one asset in columns, as sets by number.
 
-Rows of a million partitions become no objects: a column is put in the order of the partitions, and
-read as one number.
+A million rows do not become a million objects: a column is sorted by partition and read as one
+large integer.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -97,7 +97,7 @@ class Rows:
 
     @cached_property
     def _places(self) -> RowPlaces:
-        """The partitions that the rows are about; a row may be about one that is there no more."""
+        """The partitions of the rows; a row may be about a partition that was removed."""
         listed = self._space.as_listed
         if isinstance(listed, TimeSpace):
             return RowPlaces.of(self._keys, listed.definition, listed)

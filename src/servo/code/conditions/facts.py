@@ -1,9 +1,9 @@
-"""What a workspace knows, told to the evaluation of conditions when it begins.
+"""The initial facts for an evaluation of conditions, read from a workspace.
 
-Everything is told twice: what was so up to an entry of the ledger, and then, as news, what came
-after it. So a process that begins goes on from where another stopped. Only what is current is read,
-by columns, and only the columns that some condition looks at: a start costs what there is, not what
-ever happened.
+The facts come in two parts: the state up to a ledger entry, and then, as changes, what came after
+it. So a new process continues where another stopped. Only current rows are read, by columns, and
+only the columns that some condition needs: a start costs as much as there are current rows, however
+long the history is.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""What changed in a workspace, told to an evaluation of conditions that goes on.
+"""The changes of a workspace, passed to a running evaluation of conditions.
 
-Rows of assets and partitions say what is current and which entry brought it, so what was told
-before is recognised by its entry, and one that begins anew (`condition_facts`) tells the same.
+Rows of assets and partitions hold the current data and the entry that recorded it, so changes that
+were passed before are recognised by their entry, and a new start (`facts`) gives the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What is being made, as conditions see it: tasks that are not over, and backfills."""
+"""Work in progress, as conditions see it: tasks that have not ended, and backfills."""
 
 from collections.abc import Iterable, Mapping
 

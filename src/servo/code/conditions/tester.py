@@ -6,7 +6,7 @@
     result = evaluate_automation_conditions(defs, instance, cursor=result.cursor)
     assert result.get_num_requested("mart") == 1
 
-Nothing is made and nothing is written: the cursor is all that is remembered.
+Nothing is materialized or written: the cursor holds all that is remembered.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ class AutomationCursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluateAutomationConditionsResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What an evaluation of conditions asked for, and why."""
+    """What an evaluation of conditions requested, and why."""
 
     cursor: AutomationCursor
     requested: dict[ConditionSubject, tuple[str | None, ...]]
@@ -54,16 +54,16 @@ class EvaluateAutomationConditionsResult(msgspec.Struct, frozen=True, kw_only=Tr
 
     @property
     def total_requested(self) -> int:
-        """How many assets, checks and partitions were asked for."""
+        """How many assets, checks and partitions were requested."""
         return sum(len(keys) for keys in self.requested.values())
 
     def get_requested_partitions(self, asset_key: Any) -> set[str | None]:
-        """The partitions of an asset or a check that were asked for; None is one without any."""
+        """The requested partitions of an asset or a check; None stands for an unpartitioned one."""
         of = asset_key if isinstance(asset_key, AssetCheckKey) else to_key(asset_key)
         return set(self.requested.get(of, ()))
 
     def get_num_requested(self, asset_key: Any) -> int:
-        """How many partitions of an asset or a check were asked for."""
+        """How many partitions of an asset or a check were requested."""
         return len(self.get_requested_partitions(asset_key))
 
 
@@ -74,7 +74,7 @@ def evaluate_automation_conditions(
     evaluation_time: datetime | None = None,
     cursor: AutomationCursor | None = None,
 ) -> EvaluateAutomationConditionsResult:
-    """What the conditions of these definitions ask for now, after the evaluation of the cursor."""
+    """Evaluate the conditions of these definitions, continuing from the cursor."""
     project = _project(defs)
     now = _instant(evaluation_time) or instance.world.clock.now()
     before = cursor or AutomationCursor()

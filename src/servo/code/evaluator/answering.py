@@ -1,4 +1,4 @@
-"""Who answers which question, with the code of a location at hand."""
+"""Which function answers which request to an evaluator."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -53,8 +53,7 @@ def handler_of(question: type[Any]) -> Callable[[LoadedLocation, Any], Evaluator
 class EvaluatorHere:
     """Answers in this process, whose command has loaded the code anyway.
 
-    It is asked as an evaluator process is. Nobody stops what takes too long but the person at the
-    keyboard.
+    It has the interface of an evaluator process, but no timeout: only the user can interrupt it.
     """
 
     def __init__(self, loaded: LoadedLocation) -> None:

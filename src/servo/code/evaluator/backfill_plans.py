@@ -17,7 +17,7 @@ from servo.sdk.selection.selecting import selected
 
 
 def plan_backfill(loaded: LoadedLocation, question: PlanBackfill) -> BackfillPlanned | Refused:
-    """What a backfill would do, as things stand at the end of the ledger."""
+    """What a backfill would do, given the current end of the ledger."""
     try:
         keys = _chosen(loaded.project, question.select)
         held, now = loaded.records, loaded.clock.now()

@@ -1,8 +1,8 @@
 """Planning chunks of backfills.
 
-What a chunk makes depends on the code as it is now: assets, partitions and mappings may have
-changed since the backfill was made. A chunk that cannot be planned is an answer that says why, and
-the others are planned all the same.
+The plan of a chunk depends on the current code: assets, partitions and mappings may have changed
+since the backfill was created. If a chunk cannot be planned, its answer is the reason, and the
+others are planned nevertheless.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ KEPT = 4
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """A backfill as the code sees it: its partitions as they are stored and as people write them.
 
-    `besides` is what is divided otherwise, by the chunk that it is made with.
+    `besides` are assets with other partitions, by the chunk that materializes them.
     """
 
     typed: Sequence[str]

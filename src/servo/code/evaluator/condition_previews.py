@@ -1,4 +1,4 @@
-"""What conditions would ask for now: a dry run of the next evaluation, which records nothing."""
+"""What conditions would request now: a dry run of the next evaluation, which records nothing."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from servo.sdk.definitions.project import Project
 def preview_conditions(
     loaded: LoadedLocation, asked: PreviewConditions
 ) -> ConditionsPreviewed | Refused:
-    """What the conditions of the selected assets would ask for now."""
+    """What the conditions of the selected assets would request now."""
     try:
         wanted = _chosen(loaded.project, asked.select)
         found = tuple(one for one in _forecasts(loaded) if one.asset_key in wanted)
@@ -35,7 +35,7 @@ def _chosen(project: Project, select: Sequence[str]) -> set[str]:
 
 
 def _forecasts(loaded: LoadedLocation) -> list[ConditionForecast]:
-    """What every condition of a project would ask for, in the order of the graph."""
+    """What every condition of a project would request, in the order of the graph."""
     found: dict[str, ConditionForecast] = {}
     for name in sensors_of_conditions(loaded.project):
         preview = _evaluator(loaded, name).preview(loaded.clock.now())

@@ -5,10 +5,10 @@ ledger. What has to outlive it is recorded, so it can be discarded at any moment
 from the last committed evaluation and treats everything since as new. That also happens when
 partitions are added or removed, and when an evaluation is rejected because another came first.
 
-What is asked for in one evaluation is one run: its plan has the order that the graph demands, and
-a failure concerns what depends on it. Checks that are asked for run in the tasks of the assets that
-are made, and where those are not, in tasks of their own; a second run has those of partitions of an
-asset of which others are made.
+All requests of one evaluation are one run: its plan follows the order of the graph, and a failure
+affects only what depends on it. Requested checks run in the tasks of the assets that the run
+materializes, and otherwise in separate tasks. If other partitions of a checked asset are
+materialized, the checks are in a second run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ from servo.sdk.partitions.mapping_resolution import WHOLE, Moment
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What the conditions of a sensor would ask for, and how each of them stands.
+    """What the conditions of a sensor would request, and the result of each condition.
 
     `requested` are partitions by asset, `""` for an asset without any.
     """
@@ -66,7 +66,7 @@ class ConditionEvaluator:
         self._until: datetime | None = None
 
     def judge(self, now: datetime) -> ConditionsEvaluated:
-        """Evaluate; what is to be committed, if anything."""
+        """Evaluate the conditions; the events to commit, if any."""
         evaluator = self._up_to_date(now)
         tick = evaluator.tick(now)
         due = evaluator.next_due()
@@ -93,7 +93,7 @@ class ConditionEvaluator:
         )
 
     def preview(self, now: datetime) -> Preview:
-        """What an evaluation would ask for, and why; nothing is stored, and nobody is told."""
+        """What an evaluation would request, and why; nothing is stored."""
         evaluator = self._up_to_date(now)
         tick = evaluator.tick(now)
         return Preview(
@@ -103,7 +103,7 @@ class ConditionEvaluator:
         )
 
     def forget(self) -> None:
-        """Begin anew from what is on record."""
+        """Start again from what is recorded."""
         self._evaluator = None
 
     # --- keeping up -----------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class ConditionEvaluator:
             states=self._states(state),
             last=None if row is None else row.ticked_at,
         )
-        # To conditions that are evaluated for the first time nothing is new.
+        # For conditions that are evaluated for the first time, nothing is new.
         WorkspaceFacts(snapshot, conditions.spaces, evaluator).tell(
             state.seq if row is None else row.applied_seq
         )
@@ -191,7 +191,7 @@ class ConditionEvaluator:
         )
 
     def _wanted(self, tick: EvaluationOutcome) -> "tuple[dict[AssetKey, list[str]], _Checks]":
-        """The partitions to be made, and those to be checked, in the order of the graph."""
+        """The partitions to materialize, and those to check, in the order of the graph."""
         asked, project = self._asked(tick), self._loaded.project
         made = {key: asked[name] for key in project.order if (name := key.canonical()) in asked}
         checks = _Checks()
@@ -204,7 +204,7 @@ class ConditionEvaluator:
         return [one for one in self._chosen if isinstance(one, AssetCheckKey)]
 
     def _asked(self, tick: EvaluationOutcome) -> dict[str, list[str]]:
-        """The partitions that an evaluation asks for, by asset or check."""
+        """The partitions that an evaluation requests, by asset or check."""
         return {
             name: [WHOLE if key is None else key for key in self._keys(name, bits)]
             for name, bits in tick.requested.items()
@@ -215,14 +215,14 @@ class ConditionEvaluator:
 
 
 class _Checks:
-    """Checks that are asked for, and the partitions that they look at by host."""
+    """Requested checks, and the partitions they check, by asset."""
 
     def __init__(self) -> None:
         self.checks: set[AssetCheckKey] = set()
         self.partitions: dict[AssetKey, list[str]] = {}
 
     def add(self, host: AssetKey, check: AssetCheckKey, partition: str) -> None:
-        """Note a partition that a check is to look at."""
+        """Add a partition to a check."""
         self.checks.add(check)
         names = self.partitions.setdefault(host, [])
         if partition not in names:
@@ -230,7 +230,7 @@ class _Checks:
 
 
 def judge(loaded: LoadedLocation, asked: EvaluateConditions) -> ConditionsEvaluated:
-    """Answer what the conditions of a sensor ask for now."""
+    """Answer what the conditions of a sensor request now."""
     try:
         evaluator = loaded.condition_evaluators.get(asked.sensor_id)
         if evaluator is None:

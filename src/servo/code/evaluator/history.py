@@ -1,8 +1,8 @@
-"""What a workspace has recorded, as sensors need to see it: everything once, in the ledger's order.
+"""The history of a workspace for sensors: every event once, in the order of the ledger.
 
-A sensor of assets or of runs remembers how far it has come as a `HistoryCursor`: an entry of the
-ledger up to which it is done with everything, and what it is done with besides. It is read from
-what was published, which is waited for: whoever asks names the entry that must be in it.
+An asset or run sensor remembers its position as a `HistoryCursor`: a ledger entry up to which it
+has processed everything, and what it has processed after that. History is read from the published
+tables; the caller names the entry that must be published, and the read waits for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,14 +30,14 @@ Pause = Callable[[float], Any]
 
 
 class HistoryCursor(msgspec.Struct, frozen=True):
-    """Done with all up to the entry `seq`, and with these after it."""
+    """Everything up to the entry `seq` is processed, and these after it."""
 
     seq: int
     also: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, cursor: str) -> "HistoryCursor":
-        """The place that a cursor names."""
+        """The position that a cursor stands for."""
         try:
             found = msgspec.json.decode(cursor, type=int | tuple[int, tuple[str, ...]])
         except msgspec.DecodeError:
@@ -48,12 +48,12 @@ class HistoryCursor(msgspec.Struct, frozen=True):
         return cls(found) if isinstance(found, int) else cls(*found)
 
     def text(self) -> str:
-        """The cursor that names it."""
+        """This position as a cursor."""
         told: Any = (self.seq, self.also) if self.also else self.seq
         return msgspec.json.encode(told).decode()
 
     def after(self, name: str) -> "HistoryCursor":
-        """The place when this is done with as well."""
+        """The position after this is processed as well."""
         return HistoryCursor(self.seq, (*self.also, name))
 
 
@@ -117,7 +117,7 @@ class History:
         return [r for r in rows if isinstance(r, TaskRow) and r.state is TaskState.FAILED]
 
     def last_run_key(self, sensor_id: str) -> str | None:
-        """The key of the last run that a sensor asked for."""
+        """The key of the last run that a sensor requested."""
         table = self.snapshot(0).table("sensor_evals")
         wanted = (pc.field("sensor_id") == sensor_id) & ~pc.field("stale")
         rows: Any = to_rows(TABLES["sensor_evals"], table.filter(wanted))
@@ -126,21 +126,21 @@ class History:
         return None if last is None else last.run_keys[-1]
 
     def fingerprints(self, run_keys: Sequence[str], seq: int) -> dict[str, str]:
-        """The run keys that are taken, each with the fingerprint of its request.
+        """The run keys in use, each with the fingerprint of its request.
 
-        Taken once, taken for ever: what is not found may have been taken since, and is left to the
-        fold to tell.
+        A key stays in use for ever. A key that is not found may have been used since; the fold
+        then decides.
         """
         asked = [key for key in dict.fromkeys(run_keys) if key not in self._known]
         if asked:
-            with suppress(NotFound):  # nothing is taken in a workspace that is not there yet
+            with suppress(NotFound):  # a workspace that does not exist yet has no run keys
                 manifest = self.snapshot(seq).manifest
                 found: Any = self._cold.fetch(manifest, "run_key_index", asked)
                 self._known |= {row.run_key: row.request_fingerprint for row in found}
         return {key: self._known[key] for key in run_keys if key in self._known}
 
     def conflicts(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Those run keys and fingerprints whose conflict is on record."""
+        """The run keys and fingerprints whose conflict is recorded."""
         if not pairs:
             return set()
         found: Any = self._cold.fetch(self.snapshot(0).manifest, "run_key_conflicts", list(pairs))
@@ -148,10 +148,10 @@ class History:
 
 
 def in_use_since(row: MaterializationRow) -> int | None:
-    """The entry since which an output counts: that of its task, or of whoever let it through.
+    """The entry since which an output counts: that of its task, or of its approval.
 
-    None if it does not count, or if it was let through and its data has expired since: then the
-    entry is no longer known, and something newer has taken its place.
+    None if it does not count, or if it was approved and its data has expired since: then the entry
+    is no longer known, and a newer output has replaced it.
     """
     if not row.promoted:
         return None

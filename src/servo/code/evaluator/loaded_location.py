@@ -1,9 +1,9 @@
-"""What an evaluation has at hand: the project, the store, and how a request becomes a run.
+"""The environment of an evaluation: the project, the store, and how a request becomes a run.
 
-A request names a job or assets, and perhaps a partition, a configuration and tags. Out of it come
-the two events that make a run: that it was asked for, and its plan. Two requests with the same run
-key are the same if they ask for the same thing, whatever the code has become since: the fingerprint
-is that of the request, not of the plan.
+A request names a job or assets, and optionally a partition, a config and tags. It becomes the two
+events that create a run: the request and the plan. Two requests with the same run key are the same
+if they request the same thing, even if the code has changed since: the fingerprint is that of the
+request, not of the plan.
 """
 
 import threading
@@ -53,7 +53,7 @@ UP_TO_DATE = "nothing it selects is stale"
 
 
 class Trigger(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks: a schedule or a sensor, what it makes if nothing else is said, and its labels."""
+    """The schedule or sensor that requests a run, its default target and its labels."""
 
     what: str
     source: SourceRef
@@ -62,7 +62,7 @@ class Trigger(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluatorEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """What user code finds around it."""
+    """What user code can access during an evaluation."""
 
     clock: Clock
     entropy: Entropy
@@ -72,14 +72,14 @@ class EvaluatorEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckScope(msgspec.Struct, frozen=True, kw_only=True):
-    """The checks that a run is to run, and the assets that are looked at and not made."""
+    """The checks of a run, and the assets that it only checks."""
 
     checks: frozenset[AssetCheckKey]
     alone: tuple[AssetKey, ...] = ()
 
 
 class LoadedLocation:
-    """Where evaluations are made, in a process that has imported the code."""
+    """A code location, in a process that has imported its code."""
 
     def __init__(self, project: Project, records: PlanStore, around: EvaluatorEnvironment) -> None:
         self.project = project
@@ -101,7 +101,7 @@ class LoadedLocation:
         return History(Reader(store, paths), ColdRows(store), self.clock, pause)
 
     def resources(self, needed: Sequence[str]) -> AbstractContextManager[Resources]:
-        """The resources that user code asks for, open."""
+        """The resources that user code requests, opened."""
         context = InitResourceContext(log=self.log)
         return open_resources(self.project.resources, needed, self._environ, context=context)
 
@@ -113,7 +113,7 @@ class LoadedLocation:
         *,
         changing: Sequence[DynamicPartitionsChanged] = (),
     ) -> RequestedRun | None:
-        """The run that a request asks for, under this key; None if all it asks for is up to date.
+        """The run for a request, with this key; None if everything it requests is up to date.
 
         `changing` are the dynamic partitions that come and go in the same batch, before the run.
         """
@@ -140,7 +140,7 @@ class LoadedLocation:
         requested, planned = run_events(held.store, held.paths, held.salt, wanted)
         return RequestedRun(requested=requested, planned=planned)
 
-    def run_of(  # noqa: PLR0913 - all that a run is asked for with
+    def run_of(  # noqa: PLR0913 - all that a request of a run holds
         self,
         wanted: Mapping[AssetKey, Sequence[str]],
         run_key: str,
@@ -151,10 +151,10 @@ class LoadedLocation:
         checked: CheckScope | None = None,
         text: str = "",
     ) -> RequestedRun:
-        """The run that makes these partitions of these assets, under this key.
+        """The run that materializes these partitions of these assets, with this key.
 
-        `checked` are checks to be run besides, and the assets of them that are not made; `text`
-        says what asks for it.
+        `checked` are additional checks, and the assets that the run only checks; `text` says what
+        requested the run.
         """
         plan = plan_partitions(
             self.project,
@@ -177,16 +177,16 @@ class LoadedLocation:
         return RequestedRun(requested=requested, planned=planned)
 
     def _stale(self, keys: tuple[AssetKey, ...], partition: str | None) -> tuple[AssetKey, ...]:
-        """Those of these assets that are not what they would be if they were made now."""
+        """The stale ones among these assets."""
         held = self.records
         try:
             snapshot = snapshot_at(held.store, held.paths, PRESENT)
         except NotFound:
-            return keys  # nothing is up to date in a workspace that is not there yet
+            return keys  # everything is stale in a workspace that does not exist yet
         return stale_of(self.project, keys, partition, snapshot=snapshot, now=self.clock.now())
 
     def token(self) -> str:
-        """A text that nobody else has."""
+        """A unique text."""
         return self._entropy.token_bytes(6).hex()
 
     def _resolved(self, trigger: Trigger, request: RunRequest) -> Resolved:
@@ -210,7 +210,7 @@ class LoadedLocation:
         )
 
     def _narrowed(self, found: Resolved, request: RunRequest, what: str) -> Resolved:
-        """The assets that a request names itself; they must be among those of the target."""
+        """The assets that a request names; they must belong to the target."""
         wanted: Sequence[AssetKey] = tuple(request.asset_selection or ())
         for key in wanted:
             if key not in self.project.specs or (found.keys and key not in found.keys):
@@ -236,7 +236,7 @@ class LoadedLocation:
         return with_config({**own, **(request.tags or {}), **trigger.labels}, config)
 
     def _checks(self, keys: tuple[AssetKey, ...], request: RunRequest, what: str) -> Plan:
-        """The plan of a run of some checks, and of the assets it names besides."""
+        """The plan of a run of some checks, and of the assets it also names."""
         known = {
             spec.key
             for hosted in self.project.checks.values()
@@ -298,7 +298,7 @@ def as_they_will_be(
 
 
 def _text(trigger: Trigger, resolved: Resolved) -> str:
-    """What asks for a run, and for which job if it is one."""
+    """What requested a run, and for which job if there is one."""
     return f"{trigger.what}: job {resolved.job.name}" if resolved.job else trigger.what
 
 

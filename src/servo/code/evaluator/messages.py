@@ -1,6 +1,6 @@
-"""What is asked of an evaluator process, and what it answers.
+"""The requests to an evaluator process, and its answers.
 
-An answer never carries an exception: what user code raised is a string, with its secrets taken out.
+An answer never carries an exception: what user code raised is a string, with secrets removed.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ from servo.sdk.definitions.executors import ExecutorDefinition
 
 
 class EvaluateTick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
-    """What is to be made at this tick of a schedule?"""
+    """Which runs does this tick of a schedule request?"""
 
     schedule_id: str
     tick_id: str
@@ -29,18 +29,18 @@ class EvaluateTick(msgspec.Struct, frozen=True, kw_only=True, tag="tick"):
 
 
 class EvaluateTicks(msgspec.Struct, frozen=True, kw_only=True, tag="ticks"):
-    """The same of many schedules that no user code decides about."""
+    """The same for many schedules without user code."""
 
     ticks: tuple[EvaluateTick, ...]
 
 
 class EvaluateSensor(msgspec.Struct, frozen=True, kw_only=True, tag="look"):
-    """What does a sensor ask for now?
+    """What does a sensor request now?
 
     `seq` is the entry of the ledger up to which it must see everything, `since` the one after which
-    a sensor without a cursor begins, `failures` how often it has failed in a row. One of assets or
-    runs is told of a single one if `alone`, and of the first not at all if it is to `pass_over` it.
-    `payload` is what a push sensor is tried with.
+    a sensor without a cursor begins, `failures` how often it has failed in a row. An asset
+    or run sensor gets a single event if `alone`, and skips the first if it is to `pass_over` it.
+    `payload` is the payload with which a push sensor is tested.
     """
 
     sensor_id: str
@@ -65,27 +65,27 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluateMessages(msgspec.Struct, frozen=True, kw_only=True, tag="arrived"):
-    """What does a push sensor ask for on these messages? The answer may be about the first only."""
+    """What does a push sensor request for these messages? The answer may cover only the first."""
 
     sensor_id: str
     messages: tuple[Message, ...]
 
 
 class EvaluateConditions(msgspec.Struct, frozen=True, kw_only=True, tag="judge"):
-    """What do the conditions of a sensor ask for now? `forget` begins from what is on record."""
+    """What do the conditions of a sensor request now? `forget` starts from what is recorded."""
 
     sensor_id: str
     forget: bool = False
 
 
 class PreviewConditions(msgspec.Struct, frozen=True, kw_only=True, tag="preview-conditions"):
-    """What would the conditions of the selected assets ask for now? Without a selection, all."""
+    """What would the conditions of the selected assets request now? Without a selection, all."""
 
     select: tuple[str, ...] = ()
 
 
 class PlanChunks(msgspec.Struct, frozen=True, kw_only=True, tag="plan-chunks"):
-    """What is to be made in these chunks of a backfill? One answer each."""
+    """What do these chunks of a backfill materialize? One answer each."""
 
     backfill: BackfillRow
     chunks: tuple[int, ...]
@@ -126,21 +126,20 @@ class DescribeCode(msgspec.Struct, frozen=True, kw_only=True, tag="describe-code
 
 
 class RequestedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was asked for, and its plan. A large plan has been stored."""
+    """A requested run and its plan. A large plan has been stored."""
 
     requested: RunRequested
     planned: PlanCreated
 
 
 class Evaluated(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated", omit_defaults=True):
-    """What an evaluation came to: runs, or why there are none; or what went wrong.
+    """The result of an evaluation: runs, or why there are none, or the error.
 
-    `dynamic` are partitions that come and go, `reported` what the sensor says of assets.
-    `more` is set by a sensor that has seen more than it was told of, and is to be asked at once.
-    `unasked` is set if there was nobody to ask, because the code cannot be imported, or if the
-    store could not be reached: it is not a failure of what was to be evaluated. `cause` is the
-    position of what a sensor was told of, if that is an event of this workspace, and
-    `correlation` what that goes back to.
+    `dynamic` are partitions to add or remove, `reported` the asset events of a sensor. `more` is
+    set by a sensor that has more to evaluate at once. `unasked` is set if the code could not be
+    imported or the store could not be reached: that is not a failure of the schedule or sensor.
+    `cause` is the position of the event that a sensor reacted to, if it is an event of this
+    workspace, and `correlation` is its origin.
     """
 
     runs: tuple[RequestedRun, ...] = ()
@@ -164,9 +163,9 @@ class EvaluatedMany(msgspec.Struct, frozen=True, kw_only=True, tag="evaluated-ma
 class ConditionsEvaluated(
     msgspec.Struct, frozen=True, kw_only=True, tag="judged", omit_defaults=True
 ):
-    """What an evaluation of conditions came to: what to commit, and when to look again.
+    """The result of an evaluation of conditions: what to commit, and when to evaluate again.
 
-    It knew the ledger up to `seq`. What is larger than a batch has batches that come `first`.
+    It is based on the ledger up to `seq`. If it exceeds one batch, other batches come `first`.
     """
 
     first: tuple[tuple[AutomationTicked | AutomationEvaluated, ...], ...] = ()
@@ -178,7 +177,7 @@ class ConditionsEvaluated(
 
 
 class ConditionForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What the condition of an asset or a check would ask for now, and why.
+    """What the condition of an asset or a check would request now, and why.
 
     `requested` are partitions, `""` for an asset without any.
     """
@@ -190,7 +189,7 @@ class ConditionForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionsPreviewed(msgspec.Struct, frozen=True, kw_only=True, tag="conditions-previewed"):
-    """What conditions would ask for now, in the order of the graph."""
+    """What conditions would request now, in the order of the graph."""
 
     forecasts: tuple[ConditionForecast, ...]
 
@@ -204,8 +203,8 @@ class BackfillPlanned(msgspec.Struct, frozen=True, kw_only=True, tag="backfill-p
 class RunPlanned(msgspec.Struct, frozen=True, kw_only=True, tag="run-planned", omit_defaults=True):
     """The tasks of a run, with the configuration and the labels that its job and partitions give.
 
-    `executor` limits how many of its tasks run at a time. `hints` are remarks for the person who
-    asked, such as a dependency that may be misspelt.
+    `executor` limits how many of its tasks run at a time. `hints` are remarks for the user,
+    such as a dependency that may be misspelt.
     """
 
     plan: Plan
@@ -223,7 +222,7 @@ class CodeDescribed(msgspec.Struct, frozen=True, kw_only=True, tag="code-describ
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused", omit_defaults=True):
-    """The question cannot be answered: an error, by its kind, to be raised by whoever asked."""
+    """The request cannot be answered: an error with its kind, for the caller to raise."""
 
     kind: str
     message: str
@@ -231,7 +230,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused", omit_def
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
-    """The process has imported the code and listens; or it has not, and why."""
+    """The process has imported the code and is ready; or the error why it has not."""
 
     error: str = ""
 

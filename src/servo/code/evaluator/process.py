@@ -1,10 +1,10 @@
-"""An evaluator process: imports the user's code once and answers what is asked of it.
+"""An evaluator process: imports the user's code once and answers requests.
 
     python -m servo.code.evaluator.process SOCKET
 
 Schedules, sensors and plans need the user's code, which may hang, crash or fill the memory. So it
-is imported here and never in the process that leads. Whoever asks kills this process when an
-answer takes too long, and starts another; this process ends when whoever asks is gone.
+is imported here and never in the leader. The caller kills this process when an answer takes too
+long, and starts another; this process ends when its caller ends.
 """
 
 import logging
@@ -35,26 +35,26 @@ from servo.workspace.composition import open_to_read
 
 
 class EvaluatorSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """What an evaluator is told first: where everything is, and what run ids are made with."""
+    """The first message to an evaluator: where everything is, and what run ids derive from."""
 
     setup: ProcessSetup
     salt: bytes
 
 
 def main() -> int:
-    """Serve whoever is on the other end of the socket."""
+    """Serve the process on the other end of the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     asker = socket.socket(fileno=int(sys.argv[1]))
     asker.set_inheritable(False)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # standard output is whoever asks's
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # standard output belongs to the caller
     ends = (asker.fileno(), os.environ.get(MARK, ""))
     threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
         for place in received(asker, msgspec.msgpack.Decoder(EvaluatorSetup)):
             return _serve(asker, place)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # whoever asked is gone
+        pass  # the caller has ended
     return 0
 
 
@@ -102,7 +102,7 @@ def received(asker: socket.socket, decoder: "msgspec.msgpack.Decoder[Any]") -> A
 
 
 def as_sent(answer: EvaluatorAnswer) -> bytes:
-    """An answer as it is sent; what cannot be, because it holds no text, is told instead."""
+    """An encoded answer; an error instead if it holds text that cannot be encoded."""
     try:
         return msgspec.msgpack.encode(answer)
     except UnicodeEncodeError as error:
@@ -121,4 +121,4 @@ if __name__ == "__main__":
     _code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(_code)  # threads that user code left behind keep nobody waiting
+    os._exit(_code)  # do not wait for threads that user code left running

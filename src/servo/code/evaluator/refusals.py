@@ -1,4 +1,4 @@
-"""Errors on their way from an evaluator to whoever asked it, with their kind and their remedy."""
+"""Errors passed from an evaluator to its caller, with their kind and remedy."""
 
 from servo.code.evaluator.loaded_location import told
 from servo.code.evaluator.messages import Refused

@@ -31,7 +31,7 @@ from servo.sdk.selection.selection import AssetSelection
 
 
 class _Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is to make: assets, the checks beside them, and what its job adds."""
+    """The scope of a run: assets, additional checks, and what its job adds."""
 
     keys: list[AssetKey]
     checks: Chosen = None
@@ -41,7 +41,7 @@ class _Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_run(loaded: LoadedLocation, question: PlanRun) -> RunPlanned | Refused:
-    """The tasks of a new run, as the code and the dynamic partitions are now."""
+    """The tasks of a new run, by the current code and dynamic partitions."""
     try:
         return _planned(loaded, question)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings may be user code
@@ -49,7 +49,7 @@ def plan_run(loaded: LoadedLocation, question: PlanRun) -> RunPlanned | Refused:
 
 
 def plan_retry(loaded: LoadedLocation, question: PlanRetry) -> RunPlanned | Refused:
-    """The tasks that repeat those of a run, as the code is now."""
+    """The tasks that repeat those of a run, by the current code."""
     try:
         tasks = question.tasks
         if question.select:
@@ -125,7 +125,7 @@ def _partition_label(named: Sequence[Named]) -> dict[str, str]:
 
 
 def _making(project: Project, tasks: Sequence[TaskRow], question: PlanRetry) -> tuple[TaskRow, ...]:
-    """Those tasks that make a selected asset."""
+    """The tasks that materialize a selected asset."""
     keys = AssetSelection.from_coercible(list(question.select)).resolve(project)
     wanted = {key.canonical() for key in keys}
     found = [task for task in tasks if wanted.intersection((task.asset_key, *task.also_makes))]
@@ -138,7 +138,7 @@ def _making(project: Project, tasks: Sequence[TaskRow], question: PlanRetry) -> 
 
 
 def _again(loaded: LoadedLocation, tasks: Sequence[TaskRow]) -> Plan:
-    """The plan that does tasks again: assets that were made, and checks that ran alone."""
+    """The plan that repeats tasks: materialized assets, and checks that ran alone."""
     project = loaded.project
     now, dynamic = loaded.clock.now(), _dynamic(loaded)
     alone = [task for task in tasks if task.operation is TaskOperation.CHECK]

@@ -21,7 +21,7 @@ from servo.sdk.triggers.schedules import ScheduleDefinition, ScheduleEvaluationC
 
 
 def tick_id(schedule_id: str, scheduled_for: datetime, request_id: str = "") -> str:
-    """The name of a tick; one that a person asks for carries the id of the request."""
+    """The id of a tick; that of a manual tick contains the id of the request."""
     name = f"{schedule_id}:{_epoch(scheduled_for)}"
     return f"{name}:manual:{request_id}" if request_id else name
 
@@ -32,7 +32,7 @@ def evaluate_ticks(loaded: LoadedLocation, asked: EvaluateTicks) -> EvaluatedMan
 
 
 def evaluate_tick(loaded: LoadedLocation, asked: EvaluateTick) -> Evaluated:
-    """The runs of a tick, why there are none, or what went wrong."""
+    """The runs of a tick, or why there are none, or the error."""
     try:
         schedule = find_schedule(loaded.project, asked.schedule_id)
         found = _answer(loaded, schedule, asked)
@@ -88,14 +88,14 @@ def _reason(found: SensorResult) -> str:
 
 
 def _with_tags(schedule: ScheduleDefinition, request: RunRequest) -> RunRequest:
-    """A request with the tags of its schedule, which its own go before."""
+    """A request with the tags of its schedule; its own tags override them."""
     tags = {**(schedule.tags or {}), **(request.tags or {})}
     config = request.run_config if request.run_config is not None else schedule.run_config
     return msgspec.structs.replace(request, tags=tags, run_config=config)
 
 
 def _run_key(asked: EvaluateTick, request: RunRequest, number: int, several: bool) -> str:
-    """The key of a run: the one that user code gives is its own for each schedule."""
+    """The key of a run; a key from user code is scoped to its schedule."""
     if request.run_key is not None:
         return f"sched:{asked.schedule_id}:key:{request.run_key}"
     key = f"sched:{asked.tick_id}"

@@ -1,8 +1,8 @@
-"""Evaluating sensors: those that look by themselves, and those that are told by messages.
+"""Evaluating sensors: those that poll, and those that receive messages.
 
-A run key that a sensor gives is its own: no other sensor, and nobody else, asks for the same run by
-it. A run that was asked for before is not asked for again: sensors that name all they see, every
-time, are common, and cost nothing.
+A run key from a sensor is scoped to that sensor: no other sensor or request uses the same key. A
+run that was requested before is not requested again: sensors that return everything they see, every
+time, are common and cost nothing.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ from servo.sdk.triggers.sensors import (
 )
 
 BATCH_SECONDS = 1.0
-"""After so long of evaluating messages the answer is given, about as many as were evaluated."""
+"""After this time an evaluation of messages answers for those evaluated so far."""
 
 MOST_RUNS = 1_000
 """Runs of one evaluation, which are committed with it as a whole."""
@@ -55,7 +55,7 @@ MOST_NAMED = 5
 
 
 def evaluate_sensor(loaded: LoadedLocation, asked: EvaluateSensor) -> Evaluated:
-    """The runs that a sensor asks for, why there are none, or what went wrong."""
+    """The runs that a sensor requests, or why there are none, or the error."""
     try:
         sensor = _found(loaded, asked.sensor_id)
         found = _looked(loaded, sensor, asked)
@@ -138,7 +138,7 @@ def _looked(
 def _tried(
     loaded: LoadedLocation, sensor: PushSensorDefinition, asked: EvaluateSensor
 ) -> SensorFinding:
-    """What a push sensor would ask for on a message that nobody has sent."""
+    """What a push sensor would request for a test message."""
     if not asked.payload:
         raise Invalid(
             f"{sensor.name} is a push sensor",
@@ -180,7 +180,7 @@ def _told(
 
 
 def payload_of(loaded: LoadedLocation, message: Message) -> Any:
-    """What a message says."""
+    """The payload of a message."""
     data: bytes | str = message.payload
     if message.payload_digest:
         data = loaded.records.store.get(loaded.records.paths.plan(message.payload_digest)).data
@@ -217,7 +217,7 @@ def _requested(
     ]
     runs = [run for run in made if run is not None]
     gone, passed_over = set[str](), ""
-    if isinstance(asked, EvaluateSensor):  # a message is answered once, and cannot ask again
+    if isinstance(asked, EvaluateSensor):  # a message is answered once, and cannot request again
         gone, passed_over = _known(loaded, sensor, runs, asked.seq)
     new = [run for run in runs if run.requested.run_key not in gone]
     return Evaluated(
@@ -254,7 +254,7 @@ def _last_run_key(loaded: LoadedLocation, sensor: SensorDefinition) -> str | Non
 def _known(
     loaded: LoadedLocation, sensor: SensorDefinition, runs: Sequence[RequestedRun], seq: int
 ) -> tuple[set[str], str]:
-    """The keys of runs that were asked for before, and what is to be said of them."""
+    """The run keys that were requested before, and the note about them."""
     own = f"sensor:{sensor.name}:key:"
     named = [run for run in runs if run.requested.run_key.startswith(own)]
     if not named:
@@ -289,7 +289,7 @@ def _print(run: RequestedRun) -> str:
 def _news(
     loaded: LoadedLocation, changes: Sequence[DynamicPartitionsChanged]
 ) -> tuple[DynamicPartitionsChanged, ...]:
-    """Changes without what is so already: many sensors name all they see, every time."""
+    """Only the actual changes: many sensors return everything they see, every time."""
     left: list[DynamicPartitionsChanged] = []
     for change in changes:
         known = as_they_will_be(loaded.instance(), left, change.set_name)

@@ -1,9 +1,9 @@
-"""Which assets of a request are stale, for one that asks for these alone.
+"""Which assets of a request are stale, for requests with `stale_assets_only`.
 
-An asset is stale, as a partition is, if it was never made, if its code has another version than it
-was made with, if something it is made from was made after it, or if it is older than its policy
-allows. What is made from a stale asset of the same request is stale as well: it will be as soon as
-that is made.
+An asset or a partition is stale if it was never materialized, if its code version has changed
+since, if an upstream asset was materialized after it, or if it is older than its policy allows.
+Assets downstream of a stale asset of the same request are stale as well: they will be as soon as
+that one is materialized.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def stale_of(
     snapshot: Snapshot,
     now: datetime,
 ) -> tuple[AssetKey, ...]:
-    """Those of these assets that are stale, one partition of them if it is named."""
+    """The stale ones among these assets, judged by one partition if it is named."""
     workspace = PartitionReader(snapshot, now)
     whole = _WholeAssets(workspace.assets, snapshot, now)
     found: dict[AssetKey, None] = {}
@@ -44,14 +44,14 @@ def stale_of(
 
 
 def _is_stale(workspace: PartitionReader, row: AssetRow, partition: str) -> bool:
-    """Whether a partition is; one that nobody knows was never made."""
+    """Whether a partition is stale; an unknown one was never materialized."""
     report = workspace.report(row.asset_key)
     number = report.space.ordinal(partition)
     return number is None or bool(sum(report.stale.values()) >> number & 1)
 
 
 class _WholeAssets:
-    """Assets without partitions, as they stand."""
+    """The current state of assets without partitions."""
 
     def __init__(self, rows: Mapping[str, AssetRow], snapshot: Snapshot, now: datetime) -> None:
         self._rows = rows

@@ -1,9 +1,10 @@
-"""Evaluating sensors that look at what the workspace itself has recorded: assets and runs.
+"""Evaluating sensors that watch the workspace itself: asset sensors and run status sensors.
 
-They see everything once, in the order of the ledger. Of several things that happened, each is told
-to the function by itself; what was told is done with, even if the next one fails. What fails again
-and again is passed over in the end, and said to be. What hangs or ends the process takes with it
-what was told before it in the same evaluation; so after a failure each is told in one of its own.
+They see every event once, in the order of the ledger. The function is called for each event alone;
+an event it has processed stays processed, even if the next one fails. An event that fails again and
+again is skipped in the end, and the sensor's message says so. An event that hangs or ends the
+process also loses the events before it in the same evaluation; so after a failure, each event gets
+its own evaluation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,20 +38,20 @@ from servo.workspace.instance.records import AssetEvent, Run, made_event
 AT_ONCE = 100
 GIVE_UP_AFTER = 5
 FAR_BEHIND = 10_000
-"""Entries of the ledger after which a sensor that nothing happens for moves its cursor."""
+"""Ledger entries after which an idle sensor moves its cursor."""
 
 NOTHING = SensorResult(skip_reason=SkipReason())
 
 _Given = Mapping[str, Any]
 Item = tuple[str, str, Callable[[], Any]]
-"""What is told: its id, what it is for people, and the call that tells it."""
+"""An event: its id, its description for people, and the call of the function with it."""
 
 
 class SensorFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sensor found, its cursor after it if that moves, and whether there is more to tell.
+    """The result of a sensor, its new cursor if that moves, and whether more events are waiting.
 
-    `last` is the id of what it was told of last, `cause` the position of that, and `correlation`
-    what that goes back to, as far as they are known.
+    `last` is the id of the last event it processed, `cause` the position of that event, and
+    `correlation` its origin, as far as they are known.
     """
 
     result: SensorResult
@@ -62,7 +63,7 @@ class SensorFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """That a run came to stand so."""
+    """A run that reached a status."""
 
     run_id: str
     status: RunStatus
@@ -71,7 +72,7 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """That a task of a run failed."""
+    """A task of a run that failed."""
 
     step_key: str
     asset_key: str
@@ -85,7 +86,7 @@ class StepFailure(msgspec.Struct, frozen=True, kw_only=True):
 def look_at_asset(
     loaded: LoadedLocation, sensor: AssetSensorDefinition, asked: EvaluateSensor, given: _Given
 ) -> SensorFinding:
-    """What a sensor asks for on what was made of its asset."""
+    """What a sensor requests after materializations of its asset."""
     snapshot = loaded.history.snapshot(asked.seq)
     place = HistoryCursor(0) if asked.cursor is None else HistoryCursor.read(asked.cursor)
     made = loaded.history.made(snapshot, sensor.asset_key.canonical(), place.seq)
@@ -115,7 +116,7 @@ def _because_of_output(
     found: SensorFinding,
     seen: Sequence[MaterializationRow],
 ) -> SensorFinding:
-    """What a sensor found, with the newest output it saw as the cause of what it asks for."""
+    """The result of a sensor, with the newest output it saw as the cause of its requests."""
     last = max(seen, key=lambda row: row.created_seq, default=None)
     if last is None or not found.result.run_requests:
         return found
@@ -133,7 +134,7 @@ def _event(row: MaterializationRow, seq: int) -> AssetEvent:
 def look_at_assets(
     loaded: LoadedLocation, sensor: MultiAssetSensorDefinition, asked: EvaluateSensor, given: _Given
 ) -> SensorFinding:
-    """What a sensor asks for on what was made of its assets."""
+    """What a sensor requests after materializations of its assets."""
     snapshot = loaded.history.snapshot(asked.seq)
     watched = sensor.monitored_assets
     selection = AssetSelection.from_coercible(watched)
@@ -163,7 +164,7 @@ def look_at_assets(
 def look_at_runs(
     loaded: LoadedLocation, sensor: RunStatusSensorDefinition, asked: EvaluateSensor, given: _Given
 ) -> SensorFinding:
-    """What a sensor asks for on runs that came to stand as it wants."""
+    """What a sensor requests after runs that reached its status."""
     history = loaded.history
     snapshot = history.snapshot(asked.seq)
     place = HistoryCursor(asked.since) if asked.cursor is None else HistoryCursor.read(asked.cursor)
@@ -187,7 +188,7 @@ def look_at_runs(
 
 def _monitored(sensor: RunStatusSensorDefinition, row: RunRow) -> bool:
     jobs = sensor.job_names()
-    # What a sensor of runs has asked for itself would be told to it, and so on for ever.
+    # A run sensor does not see the runs it requested: that would go on for ever.
     own = row.labels.get(SENSOR_LABEL) == sensor.name
     return not own and (jobs is None or row.labels.get(JOB_LABEL) in jobs)
 
@@ -225,7 +226,7 @@ def _run_context(
 
 
 def _nothing(place: HistoryCursor, end: HistoryCursor) -> SensorFinding:
-    """That there is nothing to tell. Whoever is far behind moves on, and has less to read then."""
+    """No events. A sensor that is far behind moves its cursor, so that it reads less next time."""
     far = end.seq - place.seq > FAR_BEHIND
     return SensorFinding(result=NOTHING, cursor=end.text() if far else None)
 
@@ -241,7 +242,7 @@ def _one_by_one(
     places: tuple[HistoryCursor, HistoryCursor],
     items: Sequence[Item],
 ) -> SensorFinding:
-    """Tell a function of one thing after the other; what it asked for, and the place after it."""
+    """Call a function for one event after the other; its requests, and the position after."""
     place, end = places
     results: list[SensorResult] = []
     notes: list[str] = []

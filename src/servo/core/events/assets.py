@@ -18,10 +18,10 @@ class Severity(StrEnum):
 
 
 class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a deployment says of one asset.
+    """The definition of one asset in a deployment.
 
     Its data is kept if it is one of the last `retention_versions` of its partition or younger than
-    `retention_age_ms`; all of it, if neither is said. `partition_mappings` say how its partitions
+    `retention_age_ms`; all of it, if neither is set. `partition_mappings` say how its partitions
     belong to those of an asset it is made from, by its key, where that is not the usual way.
     `check_conditions` are the automation conditions of its checks, by their names.
     """
@@ -46,8 +46,7 @@ class AssetDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDeployed"):
     """The code location `location` now defines exactly these assets.
 
-    Large deployments go by digest: `definitions_digest` names a stored list, which stands for
-    `assets`.
+    In large deployments, `definitions_digest` names a stored list, which replaces `assets`.
     """
 
     KIND: ClassVar[EventKind] = EventKind.COMMAND
@@ -91,7 +90,7 @@ class QuarantineDecided(Event, frozen=True, kw_only=True, tag="QuarantineDecided
 
 
 class AssetObserved(Event, frozen=True, kw_only=True, tag="AssetObserved"):
-    """Somebody saw the state of an asset that Servo does not produce."""
+    """The data version of an asset that Servo does not materialize was observed."""
 
     KIND: ClassVar[EventKind] = EventKind.COMMAND
 
@@ -104,7 +103,7 @@ class AssetObserved(Event, frozen=True, kw_only=True, tag="AssetObserved"):
 
 
 class AssetReported(Event, frozen=True, kw_only=True, tag="AssetReported"):
-    """Somebody else made an asset and says so: another system, or code run for another task."""
+    """An asset was materialized elsewhere: by another system, or by code of another task."""
 
     KIND: ClassVar[EventKind] = EventKind.COMMAND
 

@@ -9,7 +9,7 @@ from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64, MaybeId
 
 DEFAULT_CONCURRENT_RUNS = 2
-"""Runs of a backfill at once, wherever nobody says otherwise: decision 47."""
+"""Concurrent runs of a backfill by default: decision 47."""
 
 
 class BackfillState(StrEnum):

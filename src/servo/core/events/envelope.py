@@ -58,11 +58,12 @@ class Status(StrEnum):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the fold tells whoever sent a batch.
+    """The fold's answer to the sender of a batch.
 
-    `data` holds what the caller needs to go on (the run id, the grant); `repeated` says that the
-    same was asked before and this is the answer given then. `index` is the place of the batch's
-    first event in entry `seq`; None if the batch is in no entry, or nobody remembers where.
+    `data` holds what the caller needs to continue (the run id, the grant); `repeated` says that the
+    same batch was applied before and this is the answer given then. `index` is the place of the
+    batch's first event in entry `seq`; None if the batch is in no entry, or its place is not known
+    any more.
     """
 
     status: Status
@@ -83,13 +84,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Events that stand or fall together.
+    """Events that are applied together or not at all.
 
     `request_id` is the idempotency key of the request, `key` in the ledger. `actor` is who sent it
     (see `servo.core.actors`), `cause` the position of the event that led to it, and `correlation`
     the one id of everything that follows from the same request; where it is left out, the position
-    of the batch's first event is that. `parkable` is set for producers that nobody
-    answers (the inbox): what they send too early waits for its prerequisite instead of being
+    of the batch's first event is that. `parkable` is set for producers that get no answer
+    (the inbox): batches that they send too early wait for their prerequisite instead of being
     refused. `quarantined` is written by the leader when the fold failed on the batch, so that
     every later replay makes the same decision.
     """

@@ -54,11 +54,11 @@ SourceRef = (
 
 
 class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
-    """Somebody wants these assets materialized.
+    """A run of these assets was requested.
 
     The run id is computed once by the requester and stored here; a repetition with the same key
     and fingerprint answers with the existing run, another fingerprint is a recorded conflict.
-    `request_text` says what was asked for in the words of whoever did, such as a selection.
+    `request_text` is the request as the user wrote it, such as a selection.
     `location` names the code location that defines the assets: only its workers get the tasks.
     Empty, as in ledgers from before there were locations, means any worker.
     """
@@ -113,7 +113,7 @@ class PlanFailed(Event, frozen=True, kw_only=True, tag="PlanFailed"):
 class PlanSegmentExpanded(Event, frozen=True, kw_only=True, tag="PlanSegmentExpanded"):
     """The next segment of a large plan becomes tasks.
 
-    It names the segment's digest, so that whoever folds it can fetch the segment first.
+    It names the segment's digest, so that every fold can fetch the segment first.
     """
 
     KIND: ClassVar[EventKind] = EventKind.INTENT
@@ -158,7 +158,7 @@ class RunDeadlineExceeded(Event, frozen=True, kw_only=True, tag="RunDeadlineExce
 
 
 class PlanDeadlineExceeded(Event, frozen=True, kw_only=True, tag="PlanDeadlineExceeded"):
-    """A run was requested and nobody planned it."""
+    """A run was requested and was not planned in time."""
 
     KIND: ClassVar[EventKind] = EventKind.INTENT
 

@@ -48,7 +48,7 @@ class TimerFired(Event, frozen=True, kw_only=True, tag="TimerFired"):
 
 
 class TimerCancelled(Event, frozen=True, kw_only=True, tag="TimerCancelled"):
-    """Nobody waits for a timer any more."""
+    """A timer is no longer needed."""
 
     KIND: ClassVar[EventKind] = EventKind.INTENT
 

@@ -1,14 +1,14 @@
 """The fold: entries become rows.
 
-`apply_batch` is all there is to know. A batch applies whole or leaves no trace; the answer says
-which. Nothing a batch can contain raises: what does not fit is refused with a reason, what comes
-too early waits if nobody is there to be told, and what makes a rule fail is set aside as a dead
-letter, marked so in the entry, and never blocks what follows.
+`apply_batch` applies a whole batch or nothing of it; the answer says which. No content of a batch
+raises: a batch that does not apply is refused with a reason, one that comes too early is parked if
+its producer gets no answer, and one on which a rule fails becomes a dead letter, is marked in the
+entry, and never blocks later batches.
 
-A command that changes nothing now is remembered all the same: sent again when the world has moved
-on, it must not do then what it did not do when it was answered.
+A command that changes nothing is remembered too: if it is sent again after the state has changed,
+it must not do what it did not do when it was answered.
 
-The order of things is the order of the ledger and nothing else. Time is the entry's.
+The ledger alone decides the order, and an entry's time is the only time.
 """
 
 from collections import deque
@@ -71,12 +71,13 @@ _ONE_NAME: Mapping[type[Any], tuple[str]] = {kind: (kind.__name__,) for kind in 
 _REPORTS = (TaskStarted, TaskFinished)
 _APPLIED = Status.APPLIED
 NO_TIME = timedelta(0)
+_EXPIRED = f"expired: the batch was sent more than {ANSWERS_KEPT_FOR.days} days ago"
 
 _encode = msgspec.json.Encoder().encode
 
 
 def open_entry(state: State, *, seq: int, epoch: int, ts: datetime, stall: bool) -> None:
-    """Move the state to a new entry; a new leader or a stall gives every lease its time again."""
+    """Move the state to a new entry; a new leader or a stall renews every lease."""
     taken_over, silence = epoch > state.epoch, ts - state.ts
     state.seq, state.epoch, state.ts = seq, epoch, ts
     if stall or taken_over:
@@ -84,7 +85,7 @@ def open_entry(state: State, *, seq: int, epoch: int, ts: datetime, stall: bool)
 
 
 def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
-    """Replay a stored entry. One of an older epoch than seen is dead: it only takes up its seq."""
+    """Replay a stored entry. An entry of an older epoch has no effect except its seq."""
     if entry.seq != state.seq + 1:
         raise Corrupt(
             f"ledger entry {entry.seq} follows entry {state.seq}",
@@ -122,7 +123,7 @@ def apply_batch(state: State, batch: Batch, batch_index: int, first_index: int =
 
 
 def _release(state: State, planned: Batch) -> None:
-    """Apply what waited for the runs that a batch planned, and so on: however long the chain."""
+    """Apply the batches that waited for the runs of this one, and so on to any depth."""
     todo = deque([planned])
     while todo:
         for waiting, written in parking.release(state, todo.popleft()):
@@ -141,7 +142,7 @@ def _apply(  # noqa: C901, PLR0911 - one line for each thing that can become of 
     if key and (known := state.answers.rows.get(key)) is not None:
         return _answer_again(known, digest)
     if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
-        return Answer(status=Status.REJECTED, seq=state.seq, reason="expired: sent too long ago")
+        return Answer(status=Status.REJECTED, seq=state.seq, reason=_EXPIRED)
     mark = len(state.journal)
     try:
         _run_rules(state, batch, ctx, mark)
@@ -181,13 +182,14 @@ def _run_rules(state: State, batch: Batch, ctx: Ctx, mark: int) -> None:
 
 def _unknown(state: State, event: Any, ctx: Ctx) -> None:
     del state, ctx
-    raise Rejected(f"unknown_event: {getattr(event, 'type', type(event).__name__)}")
+    name = getattr(event, "type", type(event).__name__)
+    raise Rejected(f"unknown_event: this version does not know {name}; upgrade the leader")
 
 
 def _check_nothing_else(state: State, mark: int) -> None:
-    """A batch that was applied before was applied whole: one that also brings news is another."""
+    """Refuse a batch of which only a part was applied before: a batch is applied as a whole."""
     if len(state.journal) > mark:
-        raise Rejected("repeated_in_part: what follows was applied before, send the rest alone")
+        raise Rejected("repeated_in_part: part of the batch was applied before; send only the rest")
 
 
 def _answer(state: State, batch: Batch, ctx: Ctx) -> Answer:
@@ -202,7 +204,7 @@ def _answer(state: State, batch: Batch, ctx: Ctx) -> Answer:
 
 
 def _at_first(answer: Answer, ctx: Ctx) -> Answer:
-    """The answer to what changes nothing: with where it was applied first, if that is known."""
+    """The answer to a repetition: with the position where it was first applied, if known."""
     if not ctx.known:
         return replace(answer, repeated=True, index=None)
     first = parse_position(ctx.known)
@@ -270,7 +272,7 @@ def _answer_again(known: IdempotencyKeyRow, digest: str) -> Answer:
         return Answer(
             status=Status.CONFLICT,
             seq=known.row_version,
-            reason="idempotency_conflict: the key was used for another request",
+            reason="idempotency_conflict: the key was used for a different request; use a new key",
         )
     given = msgspec.json.decode(known.answer, type=Answer)
     return replace(given, repeated=True, index=known.first_index)
@@ -337,8 +339,8 @@ def needs(batch: Batch) -> list[tuple[str, object]]:
 def needs_now(state: State, batch: Batch) -> list[tuple[str, object]]:
     """What a batch needs, and what follows from the rows that are there.
 
-    Such as the partition of a task: ask again when more rows are. What waits for a run that the
-    batch plans is applied with it, so it has a say too.
+    Such as the partition of a task: call again when more rows are loaded. Batches that wait for a
+    run that this one plans are applied with it, so their needs count too.
     """
     wanted: list[tuple[str, object]] = []
     for held in _chain(state, batch):

@@ -1,6 +1,6 @@
 """Assets: deployed, checked, judged, observed, wiped.
 
-What is produced, and which output is the latest, is in `latest`; these are the events about it.
+`latest` decides which output is the latest; this module has the events about outputs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,11 +53,14 @@ def _on_deployed(state: State, event: DefinitionsDeployed, ctx: Ctx) -> None:
     assets = event.assets
     if event.definitions_digest:
         if assets or event.definitions_digest not in state.definitions:
-            raise Rejected("definitions_missing: the stored list cannot be read, or is not alone")
+            raise Rejected(
+                f"definitions_missing: the stored definitions {event.definitions_digest} cannot be "
+                "read, or the event also lists definitions inline"
+            )
         assets = state.definitions[event.definitions_digest]
     defined = {definition.asset_key: definition for definition in assets}
     if "" in defined or len(defined) != len(assets):
-        raise Rejected("invalid_definitions: an asset has no key, or two have the same")
+        raise Rejected("invalid_definitions: an asset has no key, or two assets have the same key")
     for definition in assets:
         _define(state, event, definition)
     for row in tuple(state.assets.values()):
@@ -67,7 +70,7 @@ def _on_deployed(state: State, event: DefinitionsDeployed, ctx: Ctx) -> None:
 
 
 def _define(state: State, event: DefinitionsDeployed, definition: AssetDefinition) -> None:
-    """Take over what a deployment says of an asset; an unchanged one keeps its row as it is."""
+    """Store the definition of an asset; an unchanged one keeps its row."""
     _check_at_least_one(definition.retention_versions, "retention_versions")
     _check_at_least_one(definition.retention_age_ms, "retention_age_ms")
     old = asset_of(state, definition.asset_key)
@@ -91,11 +94,11 @@ def _check_at_least_one(value: int | None, what: str) -> None:
 def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: Ctx) -> None:
     del ctx
     if not event.set_name:
-        raise Rejected("invalid_partitions: the set has no name")
+        raise Rejected("invalid_partitions: the partition set has no name")
     added = dict.fromkeys(event.added)
     for key in event.removed:
         if key in added:
-            raise Rejected("invalid_partitions: a key is both added and removed")
+            raise Rejected(f"invalid_partitions: {key!r} is both added and removed")
         state.dynamic_partitions.drop((event.set_name, key))
     new = [key for key in added if (event.set_name, key) not in state.dynamic_partitions]
     for place, key in enumerate(new, _take_numbers(state, event.set_name, len(new))):
@@ -110,7 +113,7 @@ def _on_partitions_changed(state: State, event: DynamicPartitionsChanged, ctx: C
 
 
 def _take_numbers(state: State, set_name: str, count: int) -> int:
-    """The first of so many numbers that no key of a set has had."""
+    """Reserve `count` numbers that no key of the set has had; the first of them."""
     row = state.partition_sets.rows.get(set_name)
     before = 0 if row is None else row.numbered
     if count:
@@ -161,9 +164,15 @@ def _on_check(state: State, event: CheckEvaluated, ctx: Ctx) -> None:
 def _on_quarantine_decided(state: State, event: QuarantineDecided, ctx: Ctx) -> None:
     row = state.materializations.rows.get(event.materialization_id)
     if row is None:
-        raise Rejected("unknown_materialization")
+        raise Rejected(
+            f"unknown_materialization: there is no materialization {event.materialization_id}"
+        )
     if row.gating_decision is not Gate.QUARANTINED or row.decided_at is not None:
-        raise Rejected("not_in_quarantine: it never was, or it was decided before", conflict=True)
+        raise Rejected(
+            "not_in_quarantine: the output was never quarantined, or it has already been approved "
+            "or rejected",
+            conflict=True,
+        )
     row = replace(
         row,
         promoted=event.approved,
@@ -179,14 +188,18 @@ def _on_quarantine_decided(state: State, event: QuarantineDecided, ctx: Ctx) -> 
 def _on_observed(state: State, event: AssetObserved, ctx: Ctx) -> None:
     del ctx
     if not event.asset_key:
-        raise Rejected("invalid_asset: the asset has no key")
+        raise Rejected("invalid_asset: the asset key is empty")
     seen = state.ts if event.observed_at is None else instant(event.observed_at, "observed_at")
     observe(state, event.asset_key, event.partition_key, event.data_version, seen)
 
 
 def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
     if event.materialization_id in state.materializations:
-        raise Rejected("known_materialization: the id was used before", conflict=True)
+        raise Rejected(
+            f"known_materialization: the id {event.materialization_id} is already in use; "
+            "choose another",
+            conflict=True,
+        )
     made = MaterializationRow(
         materialization_id=event.materialization_id,
         asset_key=event.asset_key,
@@ -207,12 +220,12 @@ def _on_reported(state: State, event: AssetReported, ctx: Ctx) -> None:
 
 
 def _on_expired(state: State, event: OutputsExpired, ctx: Ctx) -> None:
-    """Note that data is no longer kept; what must be there takes the whole event with it."""
+    """Record expired outputs; refuse the whole event if one of them must be kept."""
     del ctx
     for name in event.materialization_ids:
         row = state.materializations.rows.get(name)
         if row is None:
-            raise Rejected("unknown_materialization")
+            raise Rejected(f"unknown_materialization: there is no materialization {name}")
         if row.expired_at is None:
             _check_dispensable(state, row)
             gone = replace(row, expired_at=state.ts, row_version=state.seq)
@@ -220,24 +233,29 @@ def _on_expired(state: State, event: OutputsExpired, ctx: Ctx) -> None:
 
 
 def _check_dispensable(state: State, row: MaterializationRow) -> None:
-    """Refuse to let go of what somebody is still to decide about, or would be handed next."""
+    """Refuse to expire an output in quarantine, or the latest of its asset or partition."""
     if row.gating_decision is Gate.QUARANTINED and row.decided_at is None:
-        raise Rejected("in_quarantine: nobody has decided about the output", conflict=True)
+        raise Rejected(
+            "in_quarantine: the output is in quarantine; approve or reject it first", conflict=True
+        )
     if not row.output_uri:
-        raise Rejected("no_data: nothing of the output is stored here")
+        raise Rejected("no_data: Servo stores no data for this output")
     latest = [state.assets.rows[row.asset_key].last_materialization_id]
     if row.partition_key is not None:
         partition = partition_of(state, row.asset_key, row.partition_key)
         latest.append(partition.last_materialization_id)
     if row.materialization_id in latest:
-        raise Rejected("latest_output: it is the latest of its asset or partition", conflict=True)
+        raise Rejected(
+            "latest_output: the latest output of an asset or partition does not expire",
+            conflict=True,
+        )
 
 
 def _on_wiped(state: State, event: AssetWiped, ctx: Ctx) -> None:
     del ctx
     asset = state.assets.rows.get(event.asset_key)
     if asset is None:
-        raise Rejected("unknown_asset")
+        raise Rejected(f"unknown_asset: the workspace has no asset {event.asset_key}")
     if not event.partition_keys:
         wipe(state, asset)
         return

@@ -1,7 +1,7 @@
-"""What becomes of a task whose attempt did not succeed.
+"""How a task continues after an attempt that did not succeed.
 
-Two budgets: the policy's attempts are for failures of user code, losses of infrastructure (a lost
-worker, a delivery nobody claimed, a shutdown) have one of their own. After a cancel there is no
+There are two budgets: the policy's attempts are for failures of user code; losses of infrastructure
+(a lost worker, an unclaimed delivery, a shutdown) have a separate one. After a cancel there is no
 retry: whatever way the attempt ended, the task is cancelled.
 """
 
@@ -115,7 +115,7 @@ def _decide(
 
 
 def cancel_reason(run: RunRow) -> TransitionReason:
-    """Why a task of a run that is being stopped ends."""
+    """The reason for which a task of a cancelled run ends."""
     return TransitionReason.SYSTEM_CANCELLED if run.timed_out else TransitionReason.USER_CANCELLED
 
 

@@ -1,9 +1,9 @@
-"""Automation: which evaluation of conditions counts, and what is remembered of it.
+"""Automation: which evaluation of conditions counts, and what is recorded of it.
 
-Evaluations of a sensor are numbered without a gap. One is accepted only as the next, so of two
-processes that evaluate the same the first counts and the other is refused with the runs it asked
-for: it looked at a world without what the first one did. The same one sent again is answered as it
-was.
+Evaluations of a sensor are numbered without gaps. Only the next number is accepted. So if two
+processes evaluate the same, the first counts, and the other is refused together with the runs it
+requested: it did not see the effects of the first. The same evaluation sent again gets the same
+answer.
 """
 
 from collections.abc import Mapping
@@ -49,19 +49,21 @@ def _on_ticked(state: State, event: AutomationTicked, ctx: Ctx) -> None:
 def _check_next(state: State, event: AutomationTicked, row: AutomationSensorRow | None) -> None:
     sensor = state.sensor_state.rows.get(event.sensor_id)
     if sensor is not None and sensor.status is SensorStatus.PAUSED:
-        raise Rejected("sensor_paused")
+        raise Rejected(f"sensor_paused: the sensor {event.sensor_id} is paused; resume it first")
     if event.tick != (row.tick if row else 0) + 1:
-        raise Rejected("stale_tick: another evaluation was first", conflict=True)
+        raise Rejected("stale_tick: another evaluation was recorded first", conflict=True)
 
 
 def _on_evaluated(state: State, event: AutomationEvaluated, ctx: Ctx) -> None:
     if not any(_heads(head, event) for head in ctx.batch.events):
-        raise Rejected("tick_missing: an evaluation of an asset follows the tick it is part of")
+        raise Rejected("tick_missing: the batch lacks the tick that the evaluation belongs to")
     number(event.requested_count, "requested_count")
     key = (event.sensor_id, event.asset_key)
     old = state.automation_state.rows.get(key)
     if old is not None and old.tick == event.tick:
-        raise Rejected("evaluated_twice: one evaluation has one result for an asset")
+        raise Rejected(
+            f"evaluated_twice: tick {event.tick} already has a result for {event.asset_key}"
+        )
     row = _remembered(state, event, old)
     state.automation_state.put(key, row)
     if event.tree or event.requested_count:

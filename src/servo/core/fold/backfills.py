@@ -2,8 +2,8 @@
 
 Chunks are planned in order and none is left out, so the number of planned chunks is the index of
 the smallest missing one. A chunk is accepted only together with its run and only the end of that
-run ends it; every run ends, so every backfill does. How a backfill ended is derived here from
-what became of its partitions and is not a transition of a user's: it takes up no version.
+run ends it; every run ends, so every backfill does. The outcome of a backfill is derived
+here from its partitions. It is not a transition by a user, so it does not raise the version.
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ _ALLOWED = frozenset(
 
 
 def correlate_run(state: State, source: BackfillSource, run_id: str) -> None:
-    """Name a run in the chunk it was made for, if the chunk came first."""
+    """Record a run in its chunk, if the chunk came first."""
     chunk = state.chunks.rows.get((source.backfill_id, source.chunk_index))
     run = state.runs.rows.get(run_id)
     if chunk is None or run is None or chunk.run_id is not None or chunk.run_key != run.run_key:
@@ -66,7 +66,7 @@ def correlate_run(state: State, source: BackfillSource, run_id: str) -> None:
 
 
 def on_run_ended(state: State, run: RunRow, ctx: Ctx) -> None:
-    """Settle the chunk a run was made for, and its backfill if that was the last."""
+    """Settle the chunk of a run, and its backfill if that was the last chunk."""
     del ctx
     source = run.source
     if not isinstance(source, BackfillSource):
@@ -111,7 +111,10 @@ def _on_created(state: State, event: BackfillCreated, ctx: Ctx) -> None:
     known = state.backfills.rows.get(event.backfill_id)
     if known is not None:
         if known.request_fingerprint != event.request_fingerprint:
-            raise Rejected("backfill_exists: it was made by another request", conflict=True)
+            raise Rejected(
+                f"backfill_exists: the id {event.backfill_id} belongs to a different request",
+                conflict=True,
+            )
         raise Repeated(backfill_id=known.backfill_id, at=known.request_position)
     _check(event)
     row = BackfillRow(
@@ -155,7 +158,10 @@ def _check(event: BackfillCreated) -> None:
     if not event.partition_keys and event.partitions_digest:
         return
     if len(event.partition_keys) != event.total_partitions:
-        raise Rejected("invalid_partitions: the list does not have total_partitions entries")
+        raise Rejected(
+            f"invalid_partitions: the list has {len(event.partition_keys)} partitions, and "
+            f"total_partitions is {event.total_partitions}"
+        )
     if len(dict.fromkeys(event.partition_keys)) != event.total_partitions:
         raise Rejected("invalid_partitions: a partition is listed twice")
 
@@ -164,10 +170,13 @@ def _on_state_changed(state: State, event: BackfillStateChanged, ctx: Ctx) -> No
     row = _known(state, event.backfill_id)
     expected = event.expected_state_version
     if expected is not None and expected != row.state_version:
-        raise Rejected(f"state_version_changed: it is {row.state_version}", conflict=True)
+        raise _version_changed(row)
     target = _TARGET.get(event.to_state)
     if target is None or not _may_become(row, target, force=event.force):
-        raise Rejected(f"illegal_transition: the backfill is {row.state}", conflict=True)
+        raise Rejected(
+            f"illegal_transition: the backfill is {row.state} and cannot become {event.to_state}",
+            conflict=True,
+        )
     row = replace(
         row,
         state=target,
@@ -182,7 +191,7 @@ def _on_state_changed(state: State, event: BackfillStateChanged, ctx: Ctx) -> No
 
 
 def _may_become(row: BackfillRow, target: BackfillState, *, force: bool) -> bool:
-    """Whether a person may ask for this state; force may follow a cancel that takes too long."""
+    """Whether a user may request this state; force may follow a cancel that takes too long."""
     if force and row.state is target is BackfillState.CANCELLING:
         return True
     return (row.state, target) in _ALLOWED
@@ -205,7 +214,7 @@ def _active_runs(state: State, backfill_id: str) -> list[RunRow]:
 
 
 def _put(state: State, row: BackfillRow) -> None:
-    """Put a backfill, over if nothing of it is active and nothing will be."""
+    """Store a backfill, as ended if no chunk of it is active or will be."""
     over = None if row.active_chunks or row.finished_at is not None else _verdict(row)
     if over is not None:
         row = replace(row, state=over, finished_at=state.ts)
@@ -213,7 +222,7 @@ def _put(state: State, row: BackfillRow) -> None:
 
 
 def _verdict(row: BackfillRow) -> BackfillState | None:
-    """How a backfill without active chunks is over, or None while it is not."""
+    """The final state of a backfill without active chunks, or None if it has not ended."""
     if row.state is BackfillState.CANCELLING:
         return BackfillState.CANCELLED
     if row.state is BackfillState.RUNNING and (
@@ -225,7 +234,7 @@ def _verdict(row: BackfillRow) -> BackfillState | None:
 
 
 def has_failed_enough(row: BackfillRow) -> bool:
-    """Whether so much of a backfill has failed that no more of it is planned."""
+    """Whether a backfill has reached its limit of failures, so that no more is planned."""
     limit, percent = row.max_failed_partitions, row.max_failed_percent
     if limit is not None and row.partitions_failed > limit:
         return True
@@ -234,10 +243,17 @@ def has_failed_enough(row: BackfillRow) -> bool:
     return row.stop_on_failure and row.failed_chunks + row.cancelled_chunks > 0
 
 
+def _version_changed(row: BackfillRow) -> Rejected:
+    return Rejected(
+        f"state_version_changed: the state version of the backfill is now {row.state_version}",
+        conflict=True,
+    )
+
+
 def _known(state: State, backfill_id: str) -> BackfillRow:
     row = state.backfills.rows.get(backfill_id)
     if row is None:
-        raise Rejected("unknown_backfill")
+        raise Rejected(f"unknown_backfill: there is no backfill {backfill_id}")
     return row
 
 
@@ -280,21 +296,26 @@ def _planned_before(chunk: BackfillChunkRow, event: BackfillChunkPlanned) -> Rej
     planned = (chunk.partition_keys, chunk.run_key, chunk.request_fingerprint)
     same = planned == (event.partition_keys, event.run_key, event.request_fingerprint)
     if not same or chunk.run_id is None:  # it has a run from the end of its batch on
-        return Rejected("chunk_already_planned: in another way", conflict=True)
+        return Rejected(
+            f"chunk_already_planned: chunk {chunk.chunk_index} has a different plan", conflict=True
+        )
     return Repeated(whole=True, chunk_index=chunk.chunk_index, run_id=chunk.run_id)
 
 
 def _check_turn(state: State, row: BackfillRow, event: BackfillChunkPlanned) -> None:
     if row.state is not BackfillState.RUNNING:
-        raise Rejected(f"backfill_not_running: it is {row.state}", conflict=True)
+        raise Rejected(f"backfill_not_running: the backfill is {row.state}", conflict=True)
     if event.expected_state_version != row.state_version:
-        raise Rejected(f"state_version_changed: it is {row.state_version}", conflict=True)
+        raise _version_changed(row)
     if event.chunk_index != row.planned_chunks or event.chunk_index >= row.total_chunks:
-        raise Rejected("not_the_next_chunk")
+        raise Rejected(f"not_the_next_chunk: the next chunk is {row.planned_chunks}")
     if has_failed_enough(row):
-        raise Rejected("too_many_failures: no more chunks are planned")
+        raise Rejected("too_many_failures: the backfill has reached its limit of failures")
     if row.active_chunks >= row.max_concurrent_runs:
-        raise Rejected("too_many_chunks: the backfill has as many runs as it may")
+        raise Rejected(
+            f"too_many_chunks: the backfill already has {row.active_chunks} active runs, which is "
+            "its limit"
+        )
     if not _has_workspace_slot(state):
         raise Rejected("quota: no free run slot for backfills")
 
@@ -315,7 +336,9 @@ def _check_partitions(row: BackfillRow, event: BackfillChunkPlanned) -> None:
     if len(event.partition_keys) != stop - start or (
         row.partition_keys and event.partition_keys != row.partition_keys[start:stop]
     ):
-        raise Rejected("not_the_frozen_partitions: the chunk is not its slice of the list")
+        raise Rejected(
+            "not_the_frozen_partitions: the chunk differs from its slice of the partition list"
+        )
 
 
 def _run_of(state: State, event: BackfillChunkPlanned, ctx: Ctx) -> RunRow | None:
@@ -330,11 +353,14 @@ def _run_of(state: State, event: BackfillChunkPlanned, ctx: Ctx) -> RunRow | Non
         asked = (follower for follower in ctx.batch.events if isinstance(follower, RunRequested))
         if any(run.run_key == event.run_key and run.source == source for run in asked):
             return None
-        raise Rejected("chunk_without_run: its run is requested in the same batch")
+        raise Rejected("chunk_without_run: the same batch must request the run of the chunk")
     run = state.runs.rows.get(known.run_id)
     fits = known.request_fingerprint == event.request_fingerprint
     if run is None or run.source != source or not fits:
-        raise Rejected("run_key_in_use: by a run that is not this chunk's", conflict=True)
+        raise Rejected(
+            f"run_key_in_use: the run key {event.run_key} belongs to a run of another request",
+            conflict=True,
+        )
     return run
 
 

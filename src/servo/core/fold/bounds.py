@@ -14,7 +14,7 @@ MOST = 2**63 - 1
 def number(value: int, what: str, *, least: int = 0, most: int = MOST) -> int:
     """`value` if it lies between these two, inclusive."""
     if not least <= value <= most:
-        raise Rejected(f"out_of_range: {what} is from {least} to {most}")
+        raise Rejected(f"out_of_range: {what} must be between {least} and {most}")
     return value
 
 
@@ -25,4 +25,4 @@ def instant(value: datetime, what: str) -> datetime:
             return value.astimezone(UTC)
     except OverflowError:  # within a day of year 1 or 9999 some offsets have no UTC
         pass
-    raise Rejected(f"invalid_instant: {what} needs a time zone and a date within UTC's years")
+    raise Rejected(f"invalid_instant: {what} needs a time zone and a year from 1 to 9999 in UTC")

@@ -1,8 +1,8 @@
-"""What a rule of the fold gets and how it refuses.
+"""What a rule of the fold receives, and how it refuses.
 
-A rule is a function `(state, event, ctx) -> None`. It changes rows through the state's tables,
-leaves what the caller should know in `ctx.data`, and refuses by raising. Refusing takes back the
-whole batch. Nothing here reads a clock: the time of an entry is `state.ts`.
+A rule is a function `(state, event, ctx) -> None`. It changes rows through the state's tables, puts
+data for the caller into `ctx.data`, and refuses by raising. A refusal reverts the whole batch.
+Nothing here reads a clock: the time of an entry is `state.ts`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ HEADS = (ScheduleTicked, SensorEvaluated, AutomationTicked, BackfillChunkPlanned
 
 
 class Rejected(Exception):
-    """The batch does not apply: what it saw is no longer so.
+    """The batch does not apply: it is invalid, or the state it is based on has changed.
 
     `waits_for` names the run that has to exist first; a parkable batch then waits for it.
     `conflict` marks a refusal that the caller can resolve by reading again.
@@ -98,16 +98,16 @@ class Ctx(msgspec.Struct):
 
 FoldRule = Callable[[State, Any, Ctx], None]
 
-RowKeys = Iterable[tuple[str, object]]
+NeededRows = Iterable[tuple[str, object]]
 """Rows that a rule looks up: the table and the key of each."""
 
-NeedsTable = Mapping[type[Any], Callable[[Any], RowKeys]]
+NeedsTable = Mapping[type[Any], Callable[[Any], NeededRows]]
 """The rows that the rule of an event looks up and that the event itself names.
 
 Old rows leave memory, so they are fetched before the batch is applied.
 """
 
-FurtherNeedsTable = Mapping[type[Any], Callable[[State, Any], RowKeys]]
+FurtherNeedsTable = Mapping[type[Any], Callable[[State, Any], NeededRows]]
 """The rows that are only known once those of `NeedsTable` are in memory.
 
 For example, a finished task names its run and task; the row of the task names its partition.

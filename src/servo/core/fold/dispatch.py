@@ -83,14 +83,14 @@ def free_in_queue(state: State) -> int:
 def _on_requested(state: State, event: DispatchRequested, ctx: Ctx) -> None:
     row = task_of(state, event.run_id, event.task_key)
     if row.state is not READY or event.attempt != row.attempt + 1:
-        raise Rejected("not ready for this attempt")
+        raise Rejected("the task is not ready for this attempt")
     if free_slots(state) <= 0:
-        raise Rejected("no free slot")
+        raise Rejected("no free task slot")
     pool = free_in_pool(state, row.pool) if row.pool else None
     if pool is not None and pool <= 0:
-        raise Rejected("no free slot in the pool")
+        raise Rejected(f"no free slot in the pool {row.pool}")
     if event.handover is None and free_in_queue(state) <= 0:
-        raise Rejected("quota: too many deliveries wait for a worker")
+        raise Rejected("quota: too many tasks are waiting for a worker")
     if event.handover is not None:
         new = _handed_over(state, row, event.attempt, event.handover)
         ctx.data["fencing_token"] = new.fencing_token
@@ -188,7 +188,7 @@ def _on_enqueued(state: State, event: DispatchEnqueued, ctx: Ctx) -> None:
     key = (event.attempt_id, event.delivery)
     row = state.outbox.rows.get(key)
     if row is None or row.status is not _PENDING:
-        raise Rejected("nothing to acknowledge")
+        raise Rejected("the delivery is not pending")
     state.outbox.put(key, replace(row, status=_CREATED, row_version=state.seq))
 
 
@@ -236,21 +236,21 @@ def _held(
 def _on_lease_expired(state: State, event: LeaseExpired, ctx: Ctx) -> None:
     run, row = _held(state, event)
     if not _passed(state, row.lease_expires_at):
-        raise Rejected("the lease still runs")
+        raise Rejected("the lease has not expired")
     attempt_lost(state, run, row, ctx, kind=FailureKind.WORKER_LOST)
 
 
 def _on_execution_timed_out(state: State, event: ExecutionTimedOut, ctx: Ctx) -> None:
     run, row = _held(state, event)
     if not _passed(state, row.execution_deadline):
-        raise Rejected("the execution still has time")
+        raise Rejected("the execution has not timed out")
     attempt_lost(state, run, row, ctx, kind=FailureKind.TIMED_OUT)
 
 
 def _on_grace_expired(state: State, event: CancelGraceExpired, ctx: Ctx) -> None:
     run, row = _held(state, event)
     if run.state is not RunState.CANCELLING or not _passed(state, row.cancel_deadline):
-        raise Rejected("the grace still runs")
+        raise Rejected("the grace period has not ended")
     record_attempt(state, row, TaskOutcome.CANCELLED)
     over = ended(state, row, CANCELLED, cancel_reason(run))
     over = replace(over, outcome=TaskOutcome.CANCELLED)

@@ -35,7 +35,7 @@ def expand(state: State, run: RunRow, specs: Iterable[TaskSpec], *, planned_only
     for spec in specs:
         key = (run.run_id, spec.task_key)
         if key in state.tasks:
-            raise Rejected(f"invalid_plan: {spec.task_key} is planned twice")
+            raise Rejected(f"invalid_plan: {spec.task_key} is in the plan twice")
         row = _new_task(state, run, spec)
         for upstream in dict.fromkeys(spec.upstream):
             row = _add_edge(state, row, upstream)
@@ -69,7 +69,9 @@ def _activated(state: State, row: TaskRow) -> TaskRow:
 def _add_edge(state: State, row: TaskRow, upstream: str) -> TaskRow:
     above = state.tasks.rows.get((row.run_id, upstream))
     if above is None:
-        raise Rejected(f"invalid_plan: {row.task_key} depends on {upstream}, which is not planned")
+        raise Rejected(
+            f"invalid_plan: {row.task_key} depends on {upstream}, which is not in the plan"
+        )
     over = above.state in TERMINAL_TASK_STATES
     resolution = resolution_of(above) if over else None
     state.edges.put(

@@ -1,7 +1,8 @@
-"""Freshness: how an asset stands, and how it stood before.
+"""Freshness: the current state of an asset, and its history.
 
-What is due is decided outside, with calendars and time zones; a replay must not depend on those. So
-a change is an intent that names what it saw, and counts only if that is still so.
+Freshness is evaluated outside the fold, with calendars and time zones; a replay must not depend on
+those. So a change is an intent that names the state it is based on, and is refused if that has
+changed.
 """
 
 from collections.abc import Mapping
@@ -18,15 +19,21 @@ from servo.core.state.state import State
 def _on_changed(state: State, event: FreshnessChanged, ctx: Ctx) -> None:
     asset = state.assets.rows.get(event.asset_key)
     if asset is None:
-        raise Rejected("unknown_asset")
+        raise Rejected(f"unknown_asset: the workspace has no asset {event.asset_key}")
     row = state.freshness.rows.get(event.asset_key)
     version = row.version if row else 0
     if row is not None and _is_known(row, event):
         raise Repeated(version=version)
     if event.expected_version != version:
-        raise Rejected("freshness_version_changed", conflict=True)
+        raise Rejected(
+            f"freshness_version_changed: the version is now {version}; evaluate again",
+            conflict=True,
+        )
     if event.materialization_seq != asset.last_materialization_seq:
-        raise Rejected("materialization_changed: the asset was made since", conflict=True)
+        raise Rejected(
+            "materialization_changed: the asset has been materialized since; evaluate again",
+            conflict=True,
+        )
     changed = AssetFreshnessRow(
         asset_key=event.asset_key,
         state=event.state,

@@ -1,9 +1,9 @@
-"""Which output of an asset is the latest, and how its attempts went.
+"""Which output of an asset is the latest, and how its attempts ended.
 
-Accepting a success promotes its output, in the order of the ledger: the latest is whatever the
-last accepted success brought. An output held in quarantine changes no latest. When it is let out
-it becomes the latest only if nothing newer has come since, so a late decision cannot put old data
-over new. Attempts and materializations are kept apart: a failure leaves the data as it was.
+Accepting a success promotes its output, in the order of the ledger: the latest output is that of
+the last accepted success. An output in quarantine does not change the latest. When it is approved,
+it becomes the latest only if there is no newer one, so a late decision cannot replace new data with
+old. Attempts and materializations are kept apart: a failure leaves the data as it was.
 
 `promote` and `record_attempt` run for every attempt that ends, so they build rows and nothing else.
 """
@@ -32,6 +32,9 @@ _FAILED = TaskOutcome.FAILED
 _TIMED_OUT = TaskOutcome.TIMED_OUT
 _QUARANTINED = Gate.QUARANTINED
 
+_ASSETS = "unplanned_output: the task does not materialize this asset, or reports it twice"
+_PARTITIONS = "unplanned_output: the task does not materialize this partition, or reports it twice"
+
 
 def promote(state: State, task: TaskRow, event: TaskFinished, index: int | None = None) -> None:
     """Record what an accepted success produced and make it the latest, unless it is held back."""
@@ -46,7 +49,7 @@ def promote(state: State, task: TaskRow, event: TaskFinished, index: int | None 
 
 
 def put_made(state: State, made: MaterializationRow) -> None:
-    """Record an output, and what its asset and its partition are after it."""
+    """Record an output, and update its asset and its partition."""
     state.materializations.put(made.materialization_id, made)
     asset = asset_of(state, made.asset_key)
     asset = _with_latest(state, asset, made) if made.promoted else _with_held(state, asset, made)
@@ -61,42 +64,44 @@ def put_made(state: State, made: MaterializationRow) -> None:
 
 
 def _put_others(state: State, task: TaskRow, made: MaterializationRow) -> None:
-    """Record the other partitions of an output that is of all that its task makes."""
+    """Record the other partitions of an output that covers all partitions of its task."""
     for number, partition_key in enumerate(task.also_partitions, 1):
         name = f"{made.materialization_id}.{number}"
         put_made(state, replace(made, materialization_id=name, partition_key=partition_key))
 
 
 def partitions_of(task: TaskRow) -> tuple[str, ...]:
-    """The partitions that a task makes; none of an asset without any."""
+    """The partitions that a task materializes; none for an asset without partitions."""
     return () if task.partition_key is None else (task.partition_key, *task.also_partitions)
 
 
 def check_outputs(task: TaskRow, outputs: tuple[CommittedOutput, ...]) -> None:
-    """Refuse a report of several outputs that are not of this task, or not told apart."""
+    """Refuse outputs that the task does not materialize, or that have no id of their own."""
     planned = {task.asset_key, *task.also_makes}
     keys = [output.asset_key or task.asset_key for output in outputs]
     if task.also_partitions:
         _check_partitions(task, outputs)
     elif any(output.partition_key not in ("", task.partition_key) for output in outputs):
-        raise Rejected("unplanned_output: a partition that the task does not make")
+        raise Rejected(_PARTITIONS)
     elif len(set(keys)) < len(keys):
-        raise Rejected("unplanned_output: an asset that the task does not make, or one twice")
+        raise Rejected(_ASSETS)
     if not planned.issuperset(keys):
-        raise Rejected("unplanned_output: an asset that the task does not make, or one twice")
+        raise Rejected(_ASSETS)
     ids = {output.materialization_id for output in outputs}
     if "" in ids or len(ids) < len(outputs):
-        raise Rejected("unplanned_output: several outputs need an id each")
+        raise Rejected(
+            "unplanned_output: each of several outputs needs a materialization id of its own"
+        )
 
 
 def _check_partitions(task: TaskRow, outputs: tuple[CommittedOutput, ...]) -> None:
-    """Refuse outputs of partitions that the task does not make, and two of the same."""
+    """Refuse outputs of partitions that the task does not materialize, and duplicates."""
     planned = {"", *partitions_of(task)}
     places = [(out.asset_key or task.asset_key, out.partition_key) for out in outputs]
     whole = {asset for asset, partition in places if not partition}
     twice = len(set(places)) < len(places) or any(p and a in whole for a, p in places)
     if twice or not planned.issuperset(partition for _, partition in places):
-        raise Rejected("unplanned_output: a partition that the task does not make, or one twice")
+        raise Rejected(_PARTITIONS)
 
 
 def record_attempt(state: State, task: TaskRow, outcome: TaskOutcome) -> None:

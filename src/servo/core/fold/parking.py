@@ -95,7 +95,7 @@ def _on_expired(state: State, event: ParkedBatchExpired, ctx: Ctx) -> None:
     del ctx
     row = state.parked.rows.get(event.batch_id)
     if row is None or row.expires_at > state.ts:
-        raise Rejected("the batch still waits, or no longer does")
+        raise Rejected("the batch is not parked, or its time has not expired")
     state.parked.drop(event.batch_id)
     if event.batch_id in state.dead_letter:
         return

@@ -38,7 +38,7 @@ def _on_quota(state: State, event: QuotaSet, ctx: Ctx) -> None:
         raise Rejected("invalid_quota: a limit cannot be negative")
     for name in event.lifted:
         if name not in _LIMITS or name in limits:
-            raise Rejected(f"invalid_quota: {name!r} is no limit, or is set and lifted at once")
+            raise Rejected(f"invalid_quota: {name!r} is not a limit, or is both set and lifted")
     limits |= dict.fromkeys(event.lifted)
     state.quotas.put(WORKSPACE_QUOTA, replace(_row(state, WORKSPACE_QUOTA), **limits))
 
@@ -54,7 +54,7 @@ def _on_pool(state: State, event: PoolLimitSet, ctx: Ctx) -> None:
 def _on_lane(state: State, event: LaneWeightSet, ctx: Ctx) -> None:
     del ctx
     if not 1 <= event.weight <= MAX_WEIGHT:
-        raise Rejected(f"invalid_quota: a weight is from 1 to {MAX_WEIGHT}")
+        raise Rejected(f"invalid_quota: a weight must be between 1 and {MAX_WEIGHT}")
     key = ("lane", event.lane)
     state.quotas.put(key, replace(_row(state, key), weight=event.weight))
 

@@ -6,7 +6,7 @@ chain of any length costs its length and no stack. A dependant is decided when a
 are resolved: any order of their endings gives the same result.
 
 The edges themselves are not written: what they say follows from the task above (`state.derived`),
-as long as that stays as it ended. Whoever changes it later calls `write_edges` first.
+as long as that does not change. Code that changes it later calls `write_edges` first.
 """
 
 from collections import Counter
@@ -210,7 +210,7 @@ def _verdict(run: RunRow) -> tuple[RunState, RunTransitionReason]:
 
 
 def end_run(state: State, run: RunRow, into: RunState, why: RunTransitionReason, ctx: Ctx) -> None:
-    """Close a run; `apply` then tells whatever waits for it."""
+    """Close a run; `apply` then settles what waits for it."""
     state.runs.put(
         run.run_id,
         replace(
@@ -230,7 +230,7 @@ def end_run(state: State, run: RunRow, into: RunState, why: RunTransitionReason,
 def cancel_run(
     state: State, run: RunRow, ctx: Ctx, *, reason: RunTransitionReason, by: str, why: str
 ) -> None:
-    """Stop a run: nothing starts any more, what runs is told and given a grace, the rest ends."""
+    """Cancel a run: nothing starts, running tasks get a grace period, all others end."""
     if run.state in TERMINAL_RUN_STATES or run.cancel_requested_at is not None:
         return
     unborn = run.task_count - len(state.index.run_tasks.get(run.run_id, ()))
@@ -252,7 +252,7 @@ def cancel_run(
 
 
 def _stop_tasks(state: State, run: RunRow, reason: RunTransitionReason) -> list[TaskRow]:
-    """Give running tasks their grace; the rows of all others that had not ended, now ended."""
+    """Give running tasks their grace period; return the rows of all others, now ended."""
     asked = reason is RunTransitionReason.USER_CANCELLED
     why = TransitionReason.USER_CANCELLED if asked else TransitionReason.SYSTEM_CANCELLED
     stopped: list[TaskRow] = []

@@ -51,7 +51,7 @@ def _on_requested(state: State, event: RunRequested, ctx: Ctx) -> None:
 
 def _create(state: State, event: RunRequested, ctx: Ctx) -> None:
     if event.run_id in state.runs:
-        raise Rejected("the run id belongs to another run key")
+        raise Rejected(f"the run id {event.run_id} belongs to another run key")
     _count_against_day(state)
     row = RunKeyRow(
         run_key=event.run_key,
@@ -105,7 +105,7 @@ def _count_against_day(state: State) -> None:
     today = state.ts.date().isoformat()
     count = quota.daily_runs_count if quota.daily_runs_day == today else 0
     if count >= quota.max_daily_runs:
-        raise Rejected("quota: no more runs today")
+        raise Rejected(f"quota: no more runs today; the limit is {quota.max_daily_runs}")
     counted = replace(
         quota, daily_runs_day=today, daily_runs_count=count + 1, row_version=state.seq
     )
@@ -113,7 +113,7 @@ def _count_against_day(state: State) -> None:
 
 
 def _conflict(state: State, event: RunRequested, known: RunKeyRow, ctx: Ctx) -> None:
-    ctx.conflict = "run_key_conflict: the key belongs to a run with another fingerprint"
+    ctx.conflict = f"run_key_conflict: the run key {event.run_key} belongs to a different request"
     sensors.tell_conflict(state, event, ctx.batch)
     key = (event.run_key, event.request_fingerprint)
     if key in state.run_key_conflicts:
@@ -135,7 +135,7 @@ def _open_run(state: State, run_id: str) -> RunRow:
     if run is None:
         raise Rejected("unknown_run", waits_for=run_id)
     if run.state in TERMINAL_RUN_STATES:
-        raise Rejected("the run is over")
+        raise Rejected("the run has already ended")
     return run
 
 
@@ -165,13 +165,15 @@ def _on_planned(state: State, event: PlanCreated, ctx: Ctx) -> None:
 
 def _check_size(state: State, event: PlanCreated, count: int) -> None:
     if event.tasks and event.segments:
-        raise Rejected("invalid_plan: tasks are either inline or in segments")
+        raise Rejected(
+            "invalid_plan: a plan lists its tasks either inline or in segments, not both"
+        )
     quota = state.index.workspace_quota
     limit = MAX_TASKS_PER_RUN
     if quota is not None and quota.max_tasks_per_run is not None:
         limit = min(limit, quota.max_tasks_per_run)
     if count > limit:
-        raise Rejected(f"quota: the plan has {count} tasks and a run may have {limit}")
+        raise Rejected(f"quota: the plan has {count} tasks; the limit for a run is {limit}")
 
 
 def free_run_slots(state: State) -> int:
@@ -203,7 +205,7 @@ def _admit(state: State, run: RunRow) -> RunRow:
 def _on_admitted(state: State, event: RunAdmitted, ctx: Ctx) -> None:
     run = _open_run(state, event.run_id)
     if run.state is not RunState.PENDING or not run.plan_fingerprint:
-        raise Rejected("the run does not wait for a slot")
+        raise Rejected("the run is not waiting for a slot")
     if free_run_slots(state) <= 0:
         raise Rejected("quota: no free run slot")
     run = _admit(state, run)
@@ -215,11 +217,11 @@ def _on_segment(state: State, event: PlanSegmentExpanded, ctx: Ctx) -> None:
     run = _open_run(state, event.run_id)
     due = run.state is RunState.RUNNING and event.index == run.segments_expanded
     if not due or event.index >= len(run.plan_segments):
-        raise Rejected("not the next segment")
+        raise Rejected("the segment is not the next one")
     segment = run.plan_segments[event.index]
     specs = state.plan_segments.get(segment.digest) if segment.digest == event.digest else None
     if specs is None or len(specs) != segment.count:
-        raise Rejected("invalid_plan: the segment is not what the plan says")
+        raise Rejected("invalid_plan: the segment does not match the plan")
     run = replace(run, segments_expanded=event.index + 1, row_version=state.seq)
     run = expand(state, run, specs, planned_only=False)
     close_if_over(state, run, ctx)
@@ -233,7 +235,7 @@ def _on_plan_failed(state: State, event: PlanFailed, ctx: Ctx) -> None:
         end_run(state, replace(run, error=event.error), RunState.FAILED, why, ctx)
         return
     if run.segments_expanded >= len(run.plan_segments):
-        raise Rejected("the run has a plan")
+        raise Rejected("the run already has a plan")
     why = RunTransitionReason.SYSTEM_CANCELLED
     broken = replace(run, error=event.error)
     cancel_run(state, broken, ctx, reason=why, by="", why=event.error)
@@ -242,7 +244,7 @@ def _on_plan_failed(state: State, event: PlanFailed, ctx: Ctx) -> None:
 def _on_plan_overdue(state: State, event: PlanDeadlineExceeded, ctx: Ctx) -> None:
     run = _open_run(state, event.run_id)
     if run.plan_deadline is None or run.plan_deadline > state.ts:
-        raise Rejected("the run still has time to be planned")
+        raise Rejected("the deadline for the plan has not passed")
     late = replace(run, error="nobody planned the run in time")
     end_run(state, late, RunState.FAILED, RunTransitionReason.PLAN_TIMED_OUT, ctx)
 
@@ -273,9 +275,9 @@ def _forces(run: RunRow, event: RunCancelRequested) -> bool:
 def _on_overdue(state: State, event: RunDeadlineExceeded, ctx: Ctx) -> None:
     run = _open_run(state, event.run_id)
     if run.deadline is None or run.deadline > state.ts:
-        raise Rejected("the run still has time")
+        raise Rejected("the deadline of the run has not passed")
     if run.cancel_requested_at is not None:
-        raise Rejected("the run is being stopped")
+        raise Rejected("the run is already being cancelled")
     why = "the run took longer than it may"
     cancel_run(state, run, ctx, reason=RunTransitionReason.TIMED_OUT, by="", why=why)
 

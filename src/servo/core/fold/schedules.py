@@ -1,4 +1,4 @@
-"""Schedules: what is defined, and which of its ticks have been dealt with.
+"""Schedules: their definitions, and which of their ticks have been processed.
 
 `low_water` is the whole memory of a schedule: every tick up to it has been triggered, skipped or
 given up, and none of them is ever accepted again. It starts at creation, moves only forward, and
@@ -37,7 +37,7 @@ MAX_CATCHUP_TICKS = 10_000
 
 
 def correlate_run(state: State, source: ScheduleSource, run_id: str) -> None:
-    """Name a run in the tick that requested it, if the tick came first."""
+    """Record a run in the tick that requested it, if the tick came first."""
     tick = state.schedule_ticks.rows.get(source.tick_id)
     if tick is None or tick.run_id is not None or tick.schedule_id != source.schedule_id:
         return
@@ -89,7 +89,7 @@ def _defined(state: State, event: ScheduleUpserted, version: int) -> ScheduleDef
 
 
 def _begin(state: State, event: ScheduleUpserted, removed: ScheduleStateRow | None) -> None:
-    """Start a schedule, or one that was removed anew: from now on, and nothing before."""
+    """Start a schedule, or restart a removed one: from now on, without past ticks."""
     row = removed or ScheduleStateRow(
         schedule_id=event.schedule_id,
         status=ScheduleStatus.ACTIVE,
@@ -109,7 +109,7 @@ def _begin(state: State, event: ScheduleUpserted, removed: ScheduleStateRow | No
 def _redefine(
     state: State, event: ScheduleUpserted, old: ScheduleDefinitionRow, status: ScheduleStateRow
 ) -> ScheduleDefinitionRow:
-    """Take over what changed. Whether the schedule is paused is not for a deployment to say."""
+    """Store a changed definition. A deployment does not pause or resume a schedule."""
     new = _defined(state, event, old.definition_version)
     new = replace(new, created_at=old.created_at, row_version=old.row_version)
     if new == old:
@@ -127,7 +127,7 @@ def _on_removed(state: State, event: ScheduleRemoved, ctx: Ctx) -> None:
     del ctx
     row = state.schedule_state.rows.get(event.schedule_id)
     if row is None:
-        raise Rejected("unknown_schedule")
+        raise _unknown(event.schedule_id)
     if row.status is not ScheduleStatus.REMOVED:
         gone = replace(row, status=ScheduleStatus.REMOVED, paused_at=None, row_version=state.seq)
         state.schedule_state.put(event.schedule_id, gone)
@@ -161,8 +161,12 @@ def _on_resumed(state: State, event: ScheduleResumed, ctx: Ctx) -> None:
 def _standing(state: State, schedule_id: str) -> ScheduleStateRow:
     row = state.schedule_state.rows.get(schedule_id)
     if row is None or row.status is ScheduleStatus.REMOVED:
-        raise Rejected("unknown_schedule")
+        raise _unknown(schedule_id)
     return row
+
+
+def _unknown(schedule_id: str) -> Rejected:
+    return Rejected(f"unknown_schedule: there is no schedule {schedule_id}")
 
 
 # --- ticks ----------------------------------------------------------------------------------------
@@ -176,7 +180,9 @@ def _on_ticked(state: State, event: ScheduleTicked, ctx: Ctx) -> None:
     tick = _tick(state, event, ctx)
     paused = row.status is ScheduleStatus.PAUSED
     if paused and tick.status is TickStatus.TRIGGERED and not event.manual:
-        raise Rejected("schedule_paused")
+        raise Rejected(
+            f"schedule_paused: the schedule {event.schedule_id} is paused; resume it first"
+        )
     if not event.manual:
         _check_due(state, row, tick.scheduled_for, tick.scheduled_for)
         _advance(state, row, tick)
@@ -211,7 +217,7 @@ def _tick(state: State, event: ScheduleTicked, ctx: Ctx) -> ScheduleTickRow:
 
 def _seen(tick: ScheduleTickRow, schedule_id: str) -> Rejected | Repeated:
     if tick.schedule_id != schedule_id:
-        return Rejected("tick_id_in_use: it belongs to another schedule")
+        return Rejected(f"tick_id_in_use: the tick id {tick.tick_id} belongs to another schedule")
     at = tick.request_position
     if tick.run_id is None:
         return Repeated(whole=True, at=at, tick_id=tick.tick_id)
@@ -220,9 +226,9 @@ def _seen(tick: ScheduleTickRow, schedule_id: str) -> Rejected | Repeated:
 
 def _check_due(state: State, row: ScheduleStateRow, first: datetime, last: datetime) -> None:
     if first <= row.low_water:
-        raise Rejected("tick_passed: the schedule has moved beyond it")
+        raise Rejected("tick_passed: the schedule has already processed this time")
     if last > state.ts:
-        raise Rejected("tick_not_due: its time has not come")
+        raise Rejected("tick_not_due: the time of the tick is in the future")
 
 
 def _advance(state: State, row: ScheduleStateRow, tick: ScheduleTickRow) -> None:
@@ -239,14 +245,14 @@ def _advance(state: State, row: ScheduleStateRow, tick: ScheduleTickRow) -> None
 
 
 def skip_id(event: TicksSkipped) -> str:
-    """The tick id of the one row that stands for a stretch of skipped ticks."""
+    """The tick id of the row that stands for a range of skipped ticks."""
     return f"{event.schedule_id}:skipped:{event.first.isoformat()}"
 
 
 def _is_same(known: ScheduleTickRow, event: TicksSkipped) -> bool:
-    """Whether a stretch was heard before.
+    """Whether a range of skipped ticks was recorded before.
 
-    One that begins where another did and ends elsewhere was not: its other ticks have no record.
+    A range with the same start and another end was not: its other ticks have no record.
     """
     return known.schedule_id != event.schedule_id or known.skipped_until == event.last
 
@@ -258,7 +264,7 @@ def _on_skipped(state: State, event: TicksSkipped, ctx: Ctx) -> None:
     row = _standing(state, event.schedule_id)
     first, last = instant(event.first, "first"), instant(event.last, "last")
     if first > last:
-        raise Rejected("invalid_ticks: the first is after the last")
+        raise Rejected("invalid_ticks: the first tick is after the last")
     _check_due(state, row, first, last)
     tick = ScheduleTickRow(
         tick_id=skip_id(event),

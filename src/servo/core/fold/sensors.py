@@ -1,14 +1,14 @@
-"""Sensors: what is defined, where their cursors stand, and what they said.
+"""Sensors: their definitions, their cursors, and their evaluations.
 
 A poll is accepted only at the state version it saw. Of two evaluations of the same state the
-first wins; the second is put on record as stale and none of its runs is made, because the next
-evaluation, from the new cursor, finds again whatever the first one did not. A push is recognised
+first wins; the second is recorded as stale and its runs are not created, because the next
+evaluation, from the new cursor, finds what the first one did not. A push is recognised
 by its message for ever, and leaves cursor and version to the polls. A push that failed is not yet
 an answer to its message: the broker sends it again and the next evaluation may succeed.
 
-A message that was received waits in a table of its own until an evaluation has answered it, or as
-many have failed as it is worth. So whoever sent it may forget it, and whoever sends it again
-changes nothing. After the last failure it is gone: sent again, it is evaluated again.
+A received message waits in a separate table until an evaluation has answered it, or the maximum
+number of evaluations has failed. So its sender may forget it, and sending it again changes nothing.
+After the last failure it is dropped: sent again, it is evaluated again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
 
 MOST_TOLD = 4_000
-"""Characters of a message after which no more is added to it."""
+"""The length of a message in characters beyond which nothing is added to it."""
 
 LONGEST_MS = LONGEST // timedelta(milliseconds=1)
 
@@ -108,7 +108,7 @@ def _on_removed(state: State, event: SensorRemoved, ctx: Ctx) -> None:
     del ctx
     row = state.sensors.rows.get(event.sensor_id)
     if row is None:
-        raise Rejected("unknown_sensor")
+        raise _unknown(event.sensor_id)
     if row.removed_at is None:
         gone = replace(row, removed_at=state.ts, row_version=state.seq)
         state.sensors.put(event.sensor_id, gone)
@@ -134,7 +134,10 @@ def _on_cursor_reset(state: State, event: SensorCursorReset, ctx: Ctx) -> None:
     row = _standing(state, event.sensor_id)
     expected = event.expected_state_version
     if expected is not None and expected != row.state_version:
-        raise Rejected("state_version_changed", conflict=True)
+        raise Rejected(
+            f"state_version_changed: the state version of the sensor is now {row.state_version}",
+            conflict=True,
+        )
     row = replace(
         row,
         cursor=event.cursor,
@@ -148,8 +151,12 @@ def _on_cursor_reset(state: State, event: SensorCursorReset, ctx: Ctx) -> None:
 def _standing(state: State, sensor_id: str) -> SensorStateRow:
     definition = state.sensors.rows.get(sensor_id)
     if definition is None or definition.removed_at is not None:
-        raise Rejected("unknown_sensor")
+        raise _unknown(sensor_id)
     return state.sensor_state.rows[sensor_id]
+
+
+def _unknown(sensor_id: str) -> Rejected:
+    return Rejected(f"unknown_sensor: there is no sensor {sensor_id}")
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -161,12 +168,17 @@ def _on_message(state: State, event: SensorMessageReceived, ctx: Ctx) -> None:
         raise Repeated(eval_id=known.eval_id)
     row = _standing(state, event.sensor_id)
     if state.sensors.rows[event.sensor_id].mode is not SensorMode.PUSH:
-        raise Rejected("not_a_push_sensor: it looks by itself and takes no messages")
+        raise Rejected(
+            f"not_a_push_sensor: {event.sensor_id} polls; only push sensors take messages"
+        )
     key = (event.sensor_id, event.message_id)
     if key in state.sensor_messages:
         raise Repeated()
     if row.messages_waiting >= MAX_WAITING_MESSAGES:
-        raise Rejected(f"too_many_messages: {MAX_WAITING_MESSAGES} wait for this sensor already")
+        raise Rejected(
+            f"too_many_messages: {MAX_WAITING_MESSAGES} messages are waiting for this sensor; "
+            "retry later"
+        )
     message = SensorMessageRow(
         sensor_id=event.sensor_id,
         message_id=event.message_id,
@@ -221,7 +233,7 @@ def _on_evaluated(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
             raise Repeated(whole=True, at=known.request_position, eval_id=known.eval_id)
     row = _standing(state, event.sensor_id)
     if row.status is SensorStatus.PAUSED:
-        raise Rejected("sensor_paused")
+        raise Rejected(f"sensor_paused: the sensor {event.sensor_id} is paused; resume it first")
     if isinstance(event.trigger, PushTrigger):
         row = _settle_message(state, event, _judged(state, event, row))
         _record(state, event, ctx, stale=False)
@@ -253,13 +265,16 @@ def _answered(message_id: str) -> str:
 def _check_version(event: SensorEvaluated, row: SensorStateRow, ctx: Ctx) -> None:
     expected = event.expected_state_version
     if expected is None:
-        raise Rejected("state_version_missing: a poll names the version it saw")
+        raise Rejected("state_version_missing: a poll must name the state version that it read")
     if not 0 <= expected <= row.state_version:
-        raise Rejected("state_version_unknown: there was no such version", conflict=True)
+        raise Rejected(
+            f"state_version_unknown: the sensor never had the state version {expected}",
+            conflict=True,
+        )
     if expected < row.state_version:
         if event.status is not SensorEvalStatus.NO_NEW_DATA:
             ctx.on_reject = lambda state: _record_stale(state, event, ctx)
-        raise Rejected("stale_state_version: another evaluation was first", conflict=True)
+        raise Rejected("stale_state_version: another evaluation was recorded first", conflict=True)
 
 
 def _polled(
@@ -269,7 +284,7 @@ def _polled(
     newest = epoch if row.last_poll_epoch is None else max(epoch, row.last_poll_epoch)
     if event.status is SensorEvalStatus.NO_NEW_DATA and newest == row.last_poll_epoch:
         # A quiet poll leaves no record, so only its epoch shows that it is repeated.
-        raise Rejected("poll_passed: a poll of this epoch or a later one was heard")
+        raise Rejected("poll_passed: a poll of this epoch or a later one is already recorded")
     if _is_quiet(event, row):
         return replace(
             row, last_evaluation_at=state.ts, last_poll_epoch=epoch, row_version=state.seq
@@ -283,7 +298,7 @@ def _polled(
 
 
 def _is_quiet(event: SensorEvaluated, row: SensorStateRow) -> bool:
-    """Whether a poll says nothing that is not known: no data, same cursor, healthy as before."""
+    """Whether a poll changes nothing: no data, same cursor, still healthy."""
     return (
         event.status is SensorEvalStatus.NO_NEW_DATA
         and event.cursor_after in (None, row.cursor)
@@ -292,7 +307,7 @@ def _is_quiet(event: SensorEvaluated, row: SensorStateRow) -> bool:
 
 
 def _judged(state: State, event: SensorEvaluated, row: SensorStateRow) -> SensorStateRow:
-    """The row after an evaluation, as far as health goes."""
+    """The row with its health after an evaluation."""
     row = replace(
         row,
         last_evaluation_at=state.ts,

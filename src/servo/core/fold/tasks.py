@@ -1,4 +1,4 @@
-"""Claims and results: what workers say, and what the fold makes of it.
+"""Claims and results of workers, and how the fold decides about them.
 
 A fact counts only for the current attempt and the execution whose claim was granted. A repeated
 claim is decided by state: the execution that holds the attempt is granted again and its lease
@@ -102,7 +102,7 @@ def execution_end(row: TaskRow, state: State) -> datetime | None:
 def _on_started(state: State, event: TaskStarted, ctx: Ctx) -> None:
     row = task_of(state, event.run_id, event.task_key)
     if row.attempt_id != event.attempt_id:
-        raise Rejected("denied: not the current attempt")
+        raise Rejected("denied: this is not the current attempt")
     key = (row.run_id, row.task_key)
     if row.state is RUNNING and row.exec_id == event.exec_id:
         renewed = replace(row, lease_expires_at=lease_end(row, state), row_version=state.seq)
@@ -112,7 +112,7 @@ def _on_started(state: State, event: TaskStarted, ctx: Ctx) -> None:
         state.tasks.put(key, row)
         _acknowledge(state, row)
     else:
-        raise Rejected("denied: the attempt is taken or over")
+        raise Rejected("denied: another worker has the attempt, or it has ended")
     ctx.data["grant"] = "granted"
     ctx.data["fencing_token"] = row.fencing_token
 
@@ -151,7 +151,7 @@ def _on_finished(state: State, event: TaskFinished, ctx: Ctx) -> None:
 
 
 def _give_back(state: State, row: TaskRow) -> None:
-    """Take back a grant: no attempt was made, and the next one has another id."""
+    """Revoke a grant: no attempt took place, and the next one has another id."""
     ready = replace(
         row,
         state=READY,
@@ -219,7 +219,7 @@ def _finished_cancelled(
 
 
 def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
-    """The execution was cancelled before it said anything: keep what it says, change nothing."""
+    """The execution was cancelled before its report: record the report, change nothing else."""
     if row.state is CANCELLED and not row.reported:
         write_edges(state, row)
         late = replace(row, reported=True, late_outcome=event.outcome, row_version=state.seq)
@@ -229,7 +229,7 @@ def _finished_late(state: State, row: TaskRow, event: TaskFinished) -> None:
 
 
 def refresh_leases(state: State, silence: timedelta) -> None:
-    """Give everything in flight its full time again: whoever was silent, it was not the workers.
+    """Give everything in flight its full time again: the silence was not the workers' fault.
 
     Folded with the first entry of a new leader and with every entry written after a stall. Told
     to stop or not, a running execution could not hear it either, so its grace starts anew too.
@@ -258,13 +258,13 @@ def _run_and_task(event: TaskStarted | TaskFinished) -> Iterable[tuple[str, obje
 
 
 def partitions_of(state: State, event: Any) -> Iterable[tuple[str, object]]:
-    """The partitions that the task of an event makes; how an attempt ends is noted there."""
+    """The partitions of an event's task, where the end of an attempt is recorded."""
     row = state.tasks.rows.get((event.run_id, event.task_key))
     return () if row is None else partitions_made(row)
 
 
 def partitions_made(row: TaskRow) -> list[tuple[str, object]]:
-    """The rows of the partitions that a task makes."""
+    """The rows of the partitions that a task materializes."""
     if row.partition_key is None:
         return []
     made = (row.asset_key, *row.also_makes)

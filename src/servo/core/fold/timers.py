@@ -29,9 +29,9 @@ def _on_requested(state: State, event: TimerRequested, ctx: Ctx) -> None:
     if event.timer_id in state.timers:
         raise Repeated(timer_id=event.timer_id)
     if event.timer_type is TimerType.RETRY or event.timer_id.startswith(RETRY_TIMER):
-        raise Rejected("retry timers belong to the fold")
+        raise Rejected("only the fold creates and cancels retry timers")
     if event.run_id is not None and event.run_id not in state.index.runs_active:
-        raise Rejected("the run of the timer is not active", waits_for=event.run_id)
+        raise Rejected(f"the run {event.run_id} of the timer is not active", waits_for=event.run_id)
     name = timer_name(
         TenantId(state.tenant), WorkspaceId(state.workspace), event.timer_type, event.timer_id
     )
@@ -55,7 +55,7 @@ def _on_requested(state: State, event: TimerRequested, ctx: Ctx) -> None:
 def _scheduled(state: State, timer_id: str) -> TimerRow:
     row = state.timers.rows.get(timer_id)
     if row is None or row.state is not TimerState.SCHEDULED:
-        raise Rejected("no such timer is waiting")
+        raise Rejected(f"no timer {timer_id} is scheduled")
     return row
 
 
@@ -99,7 +99,7 @@ def _on_cancelled(state: State, event: TimerCancelled, ctx: Ctx) -> None:
     del ctx
     row = _scheduled(state, event.timer_id)
     if row.timer_type is TimerType.RETRY:
-        raise Rejected("retry timers belong to the fold")
+        raise Rejected("only the fold creates and cancels retry timers")
     cancelled = replace(row, state=TimerState.CANCELLED, row_version=state.seq)
     state.timers.put(event.timer_id, cancelled)
 

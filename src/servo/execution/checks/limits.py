@@ -2,14 +2,14 @@
 
 On the main thread, where workers run user code, an alarm of the operating system raises in the code
 of the check, again every second in case it is swallowed; resources stay on the thread they were
-opened on. On any other thread, which only `materialize()` in a thread of the caller's is, there is
-no such alarm: the check gets a thread of its own, which is told to stop and left behind, and the
-caller has its answer in time whatever that thread does.
+opened on. On any other thread, which happens only if the caller runs `materialize()` in a
+thread, there is no such alarm: the check gets a separate thread, which is asked to stop and left
+behind, and the caller has its answer in time whatever that thread does.
 
-Neither is heard by code that does not come back to Python, such as a query or a computation in C.
-The queries of `servo.checks` are therefore interrupted by DuckDB itself, on any thread. For what
-else there is, the pool of a worker knows what runs and until when it may, and ends a process that
-is long past it, and with it the attempt. In `materialize()` on the main thread nobody can do that.
+Neither stops code that does not return to Python, such as a query or a computation in C. The
+queries of `servo.checks` are therefore interrupted by DuckDB itself, on any thread. For other code,
+the pool knows the running check and its deadline, and kills a process that is long past it, and the
+attempt with it. In `materialize()` on the main thread, nothing can do that.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ _tell: Callable[[float, str], None] = _nobody
 
 
 def tell_limits(tell: Callable[[float, str], None]) -> None:
-    """Have somebody outside of this process know what runs and how long it may; 0 for nothing."""
+    """Call `tell` with each running check and its deadline; 0 when it has ended."""
     global _tell  # noqa: PLW0603 - one process, one pool
     _tell = tell
 
@@ -92,7 +92,7 @@ def _with_alarm(seconds: float, call: Callable[[], T]) -> T:
         alarm.armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
-        if earlier[0]:  # somebody else's alarm, late by what the check took
+        if earlier[0]:  # the alarm of other code, late by the time of the check
             signal.setitimer(signal.ITIMER_REAL, *earlier)
 
 
@@ -103,7 +103,7 @@ def _with_thread(seconds: float, call: Callable[[], T]) -> T:
         try:
             value = call()
             ended.append(lambda: value)
-        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+        except BaseException as error:  # noqa: BLE001 - raised again by the waiting thread
             ended.append(_raiser(error))
 
     thread = threading.Thread(target=work, name="servo-check", daemon=True)

@@ -1,4 +1,4 @@
-"""What the function of a check returned, as results of the checks it was declared to make."""
+"""The return value of a check's function, as results of its declared checks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -49,7 +49,7 @@ def results_of(found: Sequence[Any], specs: Sequence[AssetCheckSpec], where: str
 def matched(
     results: Sequence[AssetCheckResult], specs: Sequence[AssetCheckSpec], where: str
 ) -> dict[AssetCheckKey, AssetCheckResult]:
-    """Results by the check they are of; `Invalid` for one that was not declared, or came twice."""
+    """Results by check; `Invalid` for one that was not declared, or came twice."""
     found: dict[AssetCheckKey, AssetCheckResult] = {}
     for result in results:
         spec = _spec_of(result, specs, where)
@@ -101,7 +101,7 @@ def found_by(
 def failed(
     spec: AssetCheckSpec, message: str, default: AssetCheckSeverity, **metadata: Any
 ) -> CheckOutcome:
-    """A check that failed without a result of its own."""
+    """The result of a check that failed without returning one."""
     result = AssetCheckResult(
         passed=False, severity=default, description=message, metadata=metadata
     )
@@ -109,7 +109,7 @@ def failed(
 
 
 def bounded(metadata: Mapping[str, Any]) -> str:
-    """Metadata as it is stored; what does not fit is left out, and told."""
+    """Metadata as it is stored; entries that are too large are left out, and named."""
     kept: dict[str, Any] = {}
     left_out: list[str] = []
     size = 0

@@ -1,8 +1,8 @@
-"""What the checks of `servo.checks` look for.
+"""The rules behind the checks of `servo.checks`.
 
-Each takes a `CheckSubject` and says what it found, with a few of the rows that are wrong. Tables
-are those of Polars, pandas, Arrow and DuckDB, lists of dicts, and dicts of lists; anything else is
-told as what it is, by a failed check and never by a crash.
+Each takes a `CheckSubject` and returns its result, with a few of the wrong rows. Tables are those
+of Polars, pandas, Arrow and DuckDB, lists of dicts, and dicts of lists; any other value fails the
+check with a message and never crashes it.
 """
 
 import re
@@ -41,10 +41,10 @@ def _no_other(name: str) -> Any:
 
 
 class CheckSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked at, and what is known about it.
+    """The checked value, and what is known about it.
 
-    `made_at` is when it was stored, None if it is not yet or nobody knows; `previous` is the value
-    that it takes the place of; `other` is the value of another asset, by a name in `names`.
+    `made_at` is when it was stored, None if not yet or if unknown; `previous` is the value that it
+    replaces; `other` is the value of another asset, by a name in `names`.
     """
 
     value: Any
@@ -65,7 +65,7 @@ def _says(passed: bool, text: str, **metadata: Any) -> AssetCheckResult:
 
 
 def table_of(value: Any, what: object) -> Any:
-    """A value as an Arrow table; `Invalid` if it is none."""
+    """A value as an Arrow table; `Invalid` if it is not a table."""
     kind, name = kind_of(value), type(value).__name__
     if kind:
         return to_arrow(value, kind)
@@ -140,7 +140,7 @@ def row_count(
 
 
 def not_null(subject: CheckSubject, *, columns: Sequence[str]) -> AssetCheckResult:
-    """Whether every row has something in these columns."""
+    """Whether these columns contain no nulls."""
     table = table_of(subject.value, subject.key)
     if wrong := _missing(table, columns):
         return wrong
@@ -182,7 +182,7 @@ def unique(subject: CheckSubject, *, columns: Sequence[str]) -> AssetCheckResult
 def last_update(
     subject: CheckSubject, *, within: timedelta, deadlines: Cron | None
 ) -> AssetCheckResult:
-    """Whether what is looked at was made since so long before the last deadline, or before now."""
+    """Whether the asset was materialized within a time before the last deadline, or before now."""
     if subject.made_at is None:
         return _says(
             False, f"it is unknown when {subject.key} was materialized: an IO manager stored it"
@@ -200,7 +200,7 @@ def last_update(
 def last_partition(
     windows: TimeWindowPartitionsDefinition, deadlines: Cron, now: datetime, there: Collection[str]
 ) -> AssetCheckResult:
-    """Whether the last partition that was over at the last deadline is among those made."""
+    """Whether the last partition that was complete at the last deadline is materialized."""
     wanted = windows.get_last_partition_key(_last(deadlines, now))
     if wanted is None:
         return _says(True, "no partition is due yet")
@@ -262,7 +262,7 @@ def _spoken(age: timedelta) -> str:
 
 
 def sql(subject: CheckSubject, *, query: str) -> AssetCheckResult:
-    """Whether a query, which selects one boolean, says that the data is good."""
+    """Whether a query that returns one boolean returns true."""
     duckdb = import_module("duckdb")
     with duckdb.connect(config={"python_enable_replacements": "false"}) as db:
         for name in ("asset", subject.key.name, subject.key.to_python_identifier()):
@@ -288,7 +288,7 @@ def names(query: str, name: str) -> bool:
 
 
 def _asked(db: Any, query: str, seconds: float) -> list[tuple[Any, ...]]:
-    """The first rows of an answer. DuckDB does not hear alarms: it is interrupted from outside."""
+    """The first rows of a result. Alarms do not stop DuckDB: another thread interrupts it."""
     over = threading.Event()
     watching = threading.Thread(target=_interrupt_when_late, args=(db, seconds, over), daemon=True)
     watching.start()
@@ -304,9 +304,9 @@ def _asked(db: Any, query: str, seconds: float) -> list[tuple[Any, ...]]:
 
 
 def _interrupt_when_late(db: Any, seconds: float, over: threading.Event) -> None:
-    """Interrupt until it is over: one that comes before the query has begun is not heard.
+    """Interrupt a query until it ends: an interrupt before its start has no effect.
 
-    Not for ever: whoever asked may have been stopped before it could say that it is over.
+    Not for ever: the check may have been stopped before it could report the end.
     """
     if over.wait(seconds):
         return

@@ -1,12 +1,12 @@
 """The checks of one execution: run, recorded, and what follows from them.
 
-`before` runs those that look at what the function takes, `after` those that look at what it made,
-`alone` those of an asset that is not made at all this time. A check that raises, takes too long or
+`before` runs the checks of the inputs, `after` those of the outputs, `alone` those of an asset that
+is not materialized this time. A check that raises, takes too long or
 returns something else has failed with its severity; none of that reaches the task. After a failed
 check of severity CRITICAL no other is run.
 
-What Servo stores is stored first and checked then, so that a check cannot change it. What an IO
-manager stores is checked first: once it is handed over, nobody can hold it back.
+A value that Servo stores is stored first and then checked, so that a check cannot change it. A
+value for an IO manager is checked first: once the IO manager has it, it cannot be held back.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ LoadInput = Callable[[AssetKey, str, Any], Any]
 
 
 class CheckEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """What an execution has at hand. `managed` is whether an IO manager stores what it makes."""
+    """The environment of an execution. `managed` is whether an IO manager stores its output."""
 
     context: AssetExecutionContext
     resources: Resources
@@ -83,7 +83,7 @@ class ProjectChecks:
         )
 
     def resources_of(self, key: AssetKey) -> set[str]:
-        """The resources that the checks of an asset ask for."""
+        """The resources that the checks of an asset request."""
         return {name for bound in self._project.checks.get(key, ()) for name in bound.resources}
 
     def needs_of(self, key: AssetKey) -> set[AssetKey]:
@@ -109,7 +109,7 @@ class GrantedOutputs:
         self._work = work
 
     def now(self) -> datetime:
-        """The present."""
+        """The current time."""
         return self._clock.now()
 
     def made_at(self, key: AssetKey) -> datetime | None:
@@ -159,7 +159,7 @@ class Checking:
     # --- when they run ------------------------------------------------------------------------
 
     def before(self, inputs: Mapping[str, Any]) -> TaskResult | None:
-        """Check what the function is about to take; how the task ended if it must not be called."""
+        """Check the inputs; the result of the task if the function must not be called."""
         self._inputs = inputs
         self._value = self._previous
         self._run(bound for bound in self._bound if bound.definition.options.before)
@@ -168,9 +168,9 @@ class Checking:
     def after(
         self, made: Any, told: Sequence[Any], store: Callable[[], CommittedOutput]
     ) -> TaskResult:
-        """Check what the function made, and have it stored with what follows from that.
+        """Check the output, and store it with the decision.
 
-        `told` is what the function said of the checks it makes itself.
+        `told` are the results of checks that the function itself reported.
         """
         self._value = lambda: made
         output = None if self._environment.managed else store()
@@ -192,7 +192,7 @@ class Checking:
         )
 
     def alone(self) -> TaskResult:
-        """Check the latest output of the asset, without making another."""
+        """Check the latest output of the asset, without materializing it."""
         held: list[Any] = []
 
         def value() -> Any:
@@ -220,7 +220,7 @@ class Checking:
         return gate_verdict(self.found, behaviour.check_policy, quarantine=behaviour.quarantine)
 
     def _refused(self) -> TaskResult:
-        """How a task ended that a check ended: nothing is stored, and it is not tried again."""
+        """The result of a task that a check failed: nothing is stored, and it is not retried."""
         policy = self._behaviour.check_policy if self._behaviour else CheckPolicy.AS_DECLARED
         guilty = [c for c in self.found if gate_verdict([c], policy, quarantine=False) >= 2]
         told = "; ".join(f"{c.name} ({c.message})" if c.message else c.name for c in guilty)
@@ -235,7 +235,7 @@ class Checking:
         )
 
     def _reported(self, told: Sequence[Any]) -> TaskResult | None:
-        """Note what the function said of the checks it declared; how it ended if that is amiss."""
+        """Record the check results the function reported; the task's result if one is missing."""
         where = f"the function of {self._key}"
         specs = self._declared
         try:
@@ -304,7 +304,7 @@ class Checking:
             return [failed(spec, message, severity) for spec in specs]
 
     def _filled(self, bound: BoundCheck, specs: Sequence[AssetCheckSpec]) -> dict[str, Any]:
-        """What the function of a check asks for."""
+        """The arguments of a check's function."""
         definition, signature = bound.definition, bound.definition.signature
         if definition.options.rule:
             return {"subject": self._subject(bound)}
@@ -327,7 +327,7 @@ class Checking:
         return as_asked(self._value(), hint) if own else self._environment.load(key, name, hint)
 
     def _previous(self) -> Any:
-        """What the asset was before this execution; None if it was nothing."""
+        """The previous value of the asset; None if there was none."""
         known = self._stored.id_of(self._key)
         return self._environment.load(self._key, self._key.name, None) if known else None
 
@@ -341,7 +341,7 @@ class Checking:
         return made.model_dump() if wanted is schema and schema is not None else made
 
     def _subject(self, bound: BoundCheck) -> CheckSubject:
-        """What a check of `servo.checks` looks at."""
+        """The subject of a check of `servo.checks`."""
         others = {**self._upstream, **bound.values}
         options = bound.definition.options
 

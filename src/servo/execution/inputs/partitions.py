@@ -1,8 +1,8 @@
-"""Which partitions an execution makes, and which it loads.
+"""Which partitions an execution materializes, and which it loads.
 
-The plan says which, so that an execution loads what it was planned to, however late it runs. Where
-they are too many to be written down, they are found here by the same mapping, and what is stored
-of them is read from the workspace instead of being handed over with the work.
+The plan lists them, so that an execution loads what was planned, however late it runs. If there are
+too many to list, they are found here by the same mapping, and their stored outputs are read from
+the workspace instead of the assignment.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,11 +28,11 @@ class PartitionInputs:
         self._instance = instance
 
     def definition(self, key: AssetKey) -> PartitionsDefinition | None:
-        """How an asset is divided."""
+        """The partitions_def of an asset."""
         return self._project.specs[key].partitions_def
 
     def own(self, work: Assignment, key: AssetKey) -> Partitions:
-        """The partitions that an execution makes."""
+        """The partitions that an execution materializes."""
         definition = self.definition(key)
         if definition is None or not work.partitions:
             return NONE
@@ -40,7 +40,7 @@ class PartitionInputs:
         return Partitions(definition=definition, keys=keys)
 
     def of_input(self, work: Assignment, key: AssetKey, upstream: AssetKey) -> Partitions | None:
-        """The partitions that an execution loads of another asset; None if that has none."""
+        """The partitions of another asset that an execution loads; None if it has none."""
         definition = self.definition(upstream)
         if definition is None:
             return None
@@ -61,12 +61,12 @@ class PartitionInputs:
         return held() if callable(held) else held
 
     def named(self, work: Assignment, key: AssetKey) -> Callable[[str], Partitions]:
-        """What tells which partitions the parameter of a name is loaded from."""
+        """A function that gives the partitions for the parameter of a name."""
         inputs = self._project.inputs.get(key, {})
 
         def find(name: str) -> Partitions:
             if name not in inputs:
-                raise Failure(f"{key} takes no {name!r}", allow_retries=False)
+                raise Failure(f"{key} has no input {name!r}", allow_retries=False)
             return self.of_input(work, key, inputs[name]) or NONE
 
         return find
@@ -74,7 +74,7 @@ class PartitionInputs:
     def pins(
         self, work: Assignment, upstream: AssetKey, found: Partitions
     ) -> Mapping[str, PinnedInput]:
-        """What is stored of partitions, by the keys that people write; nothing of some, perhaps."""
+        """The stored outputs of partitions, by display key; without those never materialized."""
         definition, key = found.definition, upstream.canonical()
         if definition is None:
             return {}
@@ -83,7 +83,7 @@ class PartitionInputs:
         held = {name: one for name, one in pinned.items() if one is not None}
         absent = {name: one for name, one in typed.items() if name not in held}
         if absent and self._instance is not None:
-            # Too many to be handed over, or no longer in the leader's memory.
+            # Too many for an assignment, or no longer in the leader's memory.
             stored: Mapping[str, tuple[str, str]] = self._workspace().latest_outputs(
                 upstream, list(absent.values())
             )

@@ -1,8 +1,8 @@
-"""`context.load_asset_value`: an asset by its key, while another one is made.
+"""`context.load_asset_value`: an asset by its key, during the execution of another.
 
-What the asset at hand is made from is loaded as its parameters are: as it was at the grant. Of any
-other asset, and of a partition that is named, the newest that counts is loaded. An IO manager that
-the execution has not opened is opened for the one value.
+Upstream assets are loaded as parameters are: as they were at the grant. For any other asset, and
+for a named partition, the newest output that counts is loaded. An IO manager that the execution has
+not opened is opened for this one value.
 """
 
 from collections.abc import Callable
@@ -58,17 +58,19 @@ class AssetValues:
     def _check(self, work: Assignment, key: AssetKey, partition: str | None) -> None:
         spec = self._project.specs.get(key)
         if spec is None:
-            raise Invalid(f"there is no asset {key} here", remedy="load one of this project")
+            raise Invalid(
+                f"this project has no asset {key}", remedy="load an asset of this project"
+            )
         if partition is not None and spec.partitions_def is None:
-            raise Invalid(f"{key} has no partitions", remedy="leave out partition_key")
+            raise Invalid(f"{key} has no partitions", remedy="omit partition_key")
         if partition is None and spec.partitions_def is not None and not self._above(work, key):
             raise Invalid(
                 f"{key} has partitions, and {work.asset_key} does not depend on it",
-                remedy="pass one: partition_key=...",
+                remedy="choose a partition: partition_key=...",
             )
 
     def _above(self, work: Assignment, key: AssetKey) -> bool:
-        """Whether what is made here is made from an asset."""
+        """Whether the executed asset depends on an asset."""
         made = (AssetKey.parse(name) for name in (work.asset_key, *work.also_makes))
         return any(key in self._project.upstream[one] for one in made)
 

@@ -1,9 +1,9 @@
-"""What is stored of assets, as tables that SQL can read.
+"""The stored data of assets, as tables that SQL can read.
 
-Tables are what they are. Of plain values a list of objects is a table already; a list of anything
-else is a column `value`, an object is one row, and a single value is one row with one column. A
-pickle is never opened here: only the code that made it knows what is in it. An asset with
-partitions is all of those that were made, with a column that says which of them a row is of.
+Tables stay as they are. Of plain values, a list of objects becomes a table; a list of anything else
+becomes a column `value`, an object one row, and a single value one row with one column. A pickle is
+never opened here: only the code that wrote it knows what is in it. An asset with partitions is one
+table of all materialized partitions, with a column that names the partition of each row.
 """
 
 import json
@@ -27,7 +27,7 @@ PARTITION = "_partition"
 
 
 class AssetData:
-    """The latest outputs of a snapshot's assets; read when they are asked for."""
+    """The latest outputs of a snapshot's assets, read on demand."""
 
     def __init__(self, snapshot: Snapshot, outputs: OutputStore, now: datetime) -> None:
         self._snapshot = snapshot
@@ -40,7 +40,7 @@ class AssetData:
         return sorted(self._known())
 
     def table(self, name: str) -> ArrowTable:
-        """The data of the asset that is called this; an error that says why there is none."""
+        """The data of the asset of this name; an error that says why there is none."""
         key = find_asset(self._known(), name)
         row = self._known()[key]
         if row.last_materialization_id is None:

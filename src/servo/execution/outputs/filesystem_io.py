@@ -66,7 +66,7 @@ class FilesystemIOManager(ConfigurableIOManager):
         return pickle.loads(data)  # noqa: S301 - written by this class, in the user's own folder
 
     def _paths(self, identifier: Sequence[str]) -> tuple[Path, Path]:
-        """The file of a value, and what may be told of it: a folder's variable, not its value."""
+        """The file of a value, and how to show it: with a variable's name, not its value."""
         parts = [_file_name(part) for part in identifier]
         named = self.__servo_named__().__servo_values__()["base_dir"]
         folders = (self.base_dir or DEFAULT_FOLDER, str(named or DEFAULT_FOLDER))

@@ -1,10 +1,9 @@
 """Outputs by the commit protocol.
 
 Everything an execution stores lies under `assets/{asset}/{exec_id}/`, and counts from the moment
-`_commit.json` is created there: the marker names every file with its hash, and a folder without
-one is rubbish. Nobody else writes under an execution's id, so nothing is ever overwritten. A small
-value stands inside the marker itself: one object, one write. Which output is the latest is not
-decided here but by the ledger.
+`_commit.json` is created there: the marker names every file with its hash, and a folder without one
+is garbage. Only the execution writes under its id, so nothing is ever overwritten. A small value is
+inside the marker itself: one object, one write. The ledger decides which output is the latest.
 """
 
 import base64
@@ -46,7 +45,7 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Place(NamedTuple):
-    """Where an output is stored, and whose it is."""
+    """Where an output is stored, and which asset it belongs to."""
 
     asset_key: str
     exec_id: str

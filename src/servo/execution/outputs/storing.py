@@ -22,7 +22,7 @@ from servo.sdk.resources.io_manager import check_io_manager
 from servo.sdk.resources.resources import Resources
 
 ALLOW_MISSING = "allow_missing_partitions"
-"""The metadata of an asset of which what was never made is left out when it is loaded."""
+"""Metadata of an asset: loading it leaves out partitions that were never materialized."""
 
 
 class Storing:
@@ -89,7 +89,7 @@ class Storing:
         return values or None
 
     def _making(self, work: Assignment) -> Partitions:
-        """The partitions that an execution makes."""
+        """The partitions that an execution materializes."""
         return self._partitions.own(work, AssetKey.parse(work.asset_key))
 
     def _input_context(
@@ -113,9 +113,9 @@ class Storing:
         context: AssetExecutionContext,
         resources: Resources,
     ) -> tuple[CommittedOutput, ...]:
-        """Store what was made; its materialization has this name.
+        """Store an output; its materialization has this id.
 
-        One output for all partitions that are made, or one for each where each has its value.
+        One output for all partitions, or one for each partition if each has its own value.
         """
         metadata = {**context.metadata_of(made.key), **made.metadata}
         value, manager = made.value, self.io_key(made.key)
@@ -140,7 +140,7 @@ class Storing:
     def _save_each(
         self, work: Assignment, made: MadeAsset, name: str
     ) -> tuple[CommittedOutput, ...]:
-        """Store the value of every partition that was made together."""
+        """Store the value of every partition of one execution."""
         keys = self._making(work).keys
         values = _values_of(made, keys)
         outputs: list[CommittedOutput] = []
@@ -193,15 +193,15 @@ def _to_load(name: str, hint: Any, found: Partitions | None) -> StoredValue:
 
 
 MOST_VALUES = 500
-"""As many outputs as one report can tell of."""
+"""The most outputs that one report can hold."""
 
 
 def _values_of(made: MadeAsset, keys: Sequence[str]) -> Mapping[str, Any]:
     """The value of each partition, by its key."""
     if len(keys) > MOST_VALUES:
         raise Failure(
-            f"{made.key} has values for {len(keys)} partitions, and {MOST_VALUES} can be stored "
-            f"together: use BackfillPolicy.multi_run({MOST_VALUES}), or an IO manager",
+            f"{made.key} has values for {len(keys)} partitions; at most {MOST_VALUES} can be "
+            f"stored together: use BackfillPolicy.multi_run({MOST_VALUES}), or an IO manager",
             allow_retries=False,
         )
     value: Any = made.value

@@ -1,7 +1,7 @@
-"""Tables as Parquet, and back as what they were.
+"""Tables as Parquet, and back in their original type.
 
 Polars, pandas, Arrow and DuckDB are recognised by where a value's type comes from, so none of them
-is imported unless somebody uses it. The stored file is plain Parquet for anything to read.
+is imported unless user code does. The stored file is plain Parquet for anything to read.
 """
 
 from hashlib import sha256
@@ -70,7 +70,7 @@ def to_arrow(value: Any, kind: str) -> Any:
 
 
 def decode_table(data: bytes, kind: str) -> Any:
-    """A stored table, as the library it came from knows it; DuckDB's come back as Arrow."""
+    """A stored table in the type of its library; tables of DuckDB come back as Arrow."""
     table = arrow_table(data)
     match kind:
         case "polars":
@@ -88,7 +88,7 @@ def arrow_table(data: bytes) -> Any:
 
 
 def as_asked(value: Any, hint: Any) -> Any:
-    """A loaded table as the parameter that takes it is annotated, where that is another library."""
+    """A loaded table, converted to the library of the parameter's annotation."""
     wanted = kind_of_type(hint)
     found = kind_of(value)
     if not wanted or not found or wanted == found:

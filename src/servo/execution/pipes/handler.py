@@ -136,7 +136,7 @@ def _short(message: object, most: int = 300) -> str:
     try:
         text = repr(message)
     except RecursionError:
-        text = "something very deep"
+        text = "a deeply nested message"
     return text if len(text) <= most else f"{text[:most]}…"
 
 

@@ -3,12 +3,12 @@
 It takes a third of a second to import and ships no types, so it is named in this one place: the
 command line stays quick, and the rest of the projection says `pa`, `pc` and `pq` and gets `Any`.
 
-Where nobody else in the process has imported it, it uses the system's allocator: its own keeps what
-it was given, and a leader that publishes small tables all day holds 40 MB more for it.
+If this is the first import in the process, it uses the system's allocator: its own allocator keeps
+freed memory, which costs a leader that publishes small tables all day 40 MB.
 
 To see whether a list is one of its columns, pyarrow imports pandas, if that is installed: 56 MB and
 a quarter of a second. For its conversions it imports numpy: 9 MB. A process that runs no user code
-needs neither and says `without_pandas()` first. A pyarrow of before version 18 has to have numpy.
+needs neither and calls `without_pandas()` first. A pyarrow before version 18 requires numpy.
 """
 
 import sys
@@ -27,7 +27,7 @@ def without_pandas() -> None:
 
 
 class _Hidden:
-    """Finds that some modules are not there."""
+    """An import finder that hides some modules."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -68,7 +68,7 @@ def _imported(name: str) -> Any:
 
 
 def _lean() -> Any:
-    """pyarrow, which found neither pandas nor, if it can do without, numpy."""
+    """Import pyarrow without pandas and, if it does not require it, without numpy."""
     try:
         with _without(*_hidden):
             pyarrow = import_module("pyarrow")

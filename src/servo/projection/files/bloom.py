@@ -46,7 +46,7 @@ class Bloom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BloomBuilder:
-    """A filter in the making, for at most about `capacity` keys."""
+    """Builds a filter for at most about `capacity` keys."""
 
     def __init__(self, capacity: int) -> None:
         self._bits = bytearray(max(8, (capacity * BITS_PER_KEY + 7) // 8))

@@ -1,7 +1,7 @@
-"""Fetching stored objects, checked before anybody parses them.
+"""Fetching stored objects, and checking them before they are parsed.
 
-Every object a manifest names comes with its size and hash. Bytes that do not match are `Corrupt`
-here and never reach a parser; a projection can always be rebuilt from the ledger.
+A manifest holds the size and hash of every object it refers to. Bytes that do not match are
+`Corrupt` here and never reach a parser; a projection can always be rebuilt from the ledger.
 """
 
 from collections import OrderedDict
@@ -22,18 +22,18 @@ V = TypeVar("V")
 
 
 class Gone(NotFound):
-    """A file that a manifest names does not exist: it was collected, the manifest is old."""
+    """A file that a manifest refers to does not exist: it was collected, the manifest is old."""
 
 
 def fetch(store: ObjectStore, ref: FileEntry | ObjectRef) -> bytes:
-    """The bytes of an object; `Gone` if there is none, `Corrupt` if they are not its own."""
+    """The bytes of an object; `Gone` if it does not exist, `Corrupt` if they do not match."""
     data = existing(lambda: store.get(ref.key).data, ref.key)
     check(data, ref.key, size=ref.size, digest=ref.sha256)
     return data
 
 
 def existing(read: Callable[[], bytes], what: str) -> bytes:
-    """What `read` reads, tried again while the store does not answer; `Gone` if it is not there."""
+    """Call `read`, and retry while the store does not answer; `Gone` if nothing is stored."""
     try:
         return retried(read, tries=READ_TRIES)
     except NotFound as error:
@@ -59,7 +59,7 @@ def _damaged(what: str, why: str) -> Corrupt:
 
 
 def retried(action: Callable[[], V], *, tries: int) -> V:
-    """What `action` returns; tried again at once while the store does not answer."""
+    """Call `action`, and retry at once while the store does not answer."""
     for _ in range(tries - 1):
         with suppress(Unavailable):
             return action()
@@ -67,7 +67,7 @@ def retried(action: Callable[[], V], *, tries: int) -> V:
 
 
 def upload(store: ObjectStore, key: str, data: bytes) -> None:
-    """Write an object that nothing names yet.
+    """Write an object that no manifest refers to yet.
 
     Its name is unique, so writing it again is harmless, and a failure is certain whatever the
     store could say about it: what no manifest names does not exist.
@@ -83,9 +83,9 @@ def upload(store: ObjectStore, key: str, data: bytes) -> None:
 
 
 class Lru(Generic[V]):
-    """A bounded memory of immutable things: the least recently used leave first.
+    """A bounded cache of immutable values: the least recently used are dropped first.
 
-    Any thread may call. The lock is never held while something else is waited for.
+    Any thread may call. The lock is never held while waiting.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -103,7 +103,7 @@ class Lru(Generic[V]):
             return found[1]
 
     def put(self, key: str, value: V, *, cost: int) -> None:
-        """Remember a value; one that costs more than everything may is not remembered."""
+        """Keep a value, unless it alone exceeds the limit."""
         if cost > self.max_bytes:
             return
         with self._lock:

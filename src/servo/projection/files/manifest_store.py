@@ -1,7 +1,7 @@
 """Manifests in the store: find the newest, read any, create the next.
 
-**Who may race.** Any number of processes may create version v+1; the store lets one, and the nonce
-rule of `servo.ledger.slots` tells which. Nobody overwrites a manifest.
+**Who may race.** Any number of processes may create version v+1; one succeeds, and the nonce rule
+of `servo.ledger.slots` decides which. A manifest is never overwritten.
 
 **The hint is only a lower bound.** It is written now and then without any condition, so it may be
 old, missing, damaged, or written by a leader that was fenced long ago. Finding the newest starts
@@ -48,7 +48,7 @@ class ManifestStore:
         if newest == hinted:
             try:
                 return self.read(newest) if newest else None
-            except NotFound:  # a hint that names what never was: as good as none
+            except NotFound:  # the hint names a version that never existed: ignore it
                 newest = self._newest_after(0)
         return self.read(newest) if newest else None
 
@@ -75,7 +75,7 @@ class ManifestStore:
             return False
 
     def create(self, manifest: Manifest) -> Manifest | None:
-        """Create a version: None if it is stored and mine, else what somebody else stored there.
+        """Create a version: None if mine is stored, else the one that another process stored.
 
         Raises `Unavailable` as `create_owned` says: with `may_have_applied` the caller must stop.
         """
@@ -137,7 +137,7 @@ class ManifestStore:
 
 
 def _versions(keys: Sequence[str]) -> list[int]:
-    """The versions among `keys`; what somebody else left in the folder is none of ours."""
+    """The versions among `keys`; ignores objects that are not manifests."""
     found: list[int] = []
     for key in keys:
         try:

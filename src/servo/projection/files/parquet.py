@@ -2,7 +2,7 @@
 
 `decode(encode(rows)) == rows` for every table. A file is sorted by primary key and holds rows and
 tombstones: a tombstone is a key, the version it hides (that and every older one) and `_deleted`.
-Bytes are checked against their hash by whoever fetched them, before anything here parses them.
+The caller has checked the bytes against their hash before anything here parses them.
 
 Small files are many and short-lived, and zstd costs 25 microseconds a column to set up: they are
 written with snappy, which halves the time to write and to read them. Neither kind gets
@@ -150,8 +150,8 @@ def read_where(
 ) -> ArrowTable:
     """The columns `only` of the rows that have a value in a column by which a file is sorted.
 
-    Groups of rows without it are not read. Nor is the column, unless it is asked for, where a
-    group has nothing else in it.
+    Row groups without the value are not read. Nor is the column, unless requested, in groups that
+    hold only this value.
     """
     with parsing(what):
         file = pq.ParquetFile(pa.BufferReader(data))

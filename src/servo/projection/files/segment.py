@@ -1,4 +1,4 @@
-"""A file in the making: sorted rows go in, bytes and their description come out.
+"""Building a file: sorted rows go in, bytes and their description come out.
 
 Rows must come in the order of their keys, each key once. They are written in groups of 16,384, so
 that looking up one key reads one group. Where keys are looked up, a large file gets a side object,

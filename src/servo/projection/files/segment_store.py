@@ -1,7 +1,7 @@
 """New files: built from changes or merges, named, described, uploaded.
 
 A name carries a nonce, so two leaders never write the same key, and a file is complete before any
-manifest names it.
+manifest refers to it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +69,7 @@ def build(place: FilePlacement, change: TierChange, where: Paths) -> Segment:
     segment = None if writer is None else writer.finish()
     if segment is None:
         raise Internal(
-            f"a file of {place.table} without rows was to be written",
+            f"refused to write a file of {place.table} without rows",
             remedy="nothing was published; report this as a bug",
         )
     return segment
@@ -87,9 +87,9 @@ def _sorted_tables(place: FilePlacement, change: TierChange, where: Paths) -> It
 
 
 class SegmentStore:
-    """Puts new files of one workspace where they belong.
+    """Names, describes and uploads new files of one workspace.
 
-    `cold`, if given, is told of every file, so that nobody has to fetch it to ask it for a key.
+    `cold`, if given, gets every new file, so that a lookup by key need not fetch it.
     """
 
     def __init__(

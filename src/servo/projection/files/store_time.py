@@ -1,9 +1,9 @@
-"""What time it is for the store.
+"""The current time by the store's clock.
 
-Objects are as old as the store says. Comparing that with another clock makes an object a day old
-when the other clock is a day ahead, so the present too is taken from the store: the newest time
-that was seen there. It is never ahead; it lags behind in a workspace where nothing is written,
-and is then brought up to date by writing a small object and reading its time back.
+The store dates its objects. Comparing that with another clock makes an object a day old when the
+other clock is a day ahead, so the current time is taken from the store too: the newest time that
+was seen there. It is never ahead; it lags behind in a workspace where nothing is written, and is
+then brought up to date by writing a small object and reading its time back.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Which asset somebody means by what they typed."""
+"""Finding the asset for a name that a user typed."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -7,9 +7,9 @@ from servo.errors import Conflict, NotFound
 
 
 def find_asset(keys: Collection[str], text: str) -> str:
-    """The key that `text` is, spells with dots, or is the last part of.
+    """The asset key that `text` is, spells with dots, or is the last part of.
 
-    `NotFound` names the closest ones there are, `Conflict` all that it could be.
+    `NotFound` names the closest keys, `Conflict` all that match.
     """
     for spelled in (text, text.replace(".", "/")):
         if spelled in keys:

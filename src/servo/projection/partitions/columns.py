@@ -1,7 +1,7 @@
-"""Columns of Arrow as sets and lists of partitions, without a step in Python for each of them.
+"""Arrow columns as sets and lists of partitions, without Python code for each partition.
 
 pyarrow is used without numpy here: what it lacks (counting, a column as a bitmap, axes of a grid)
-is put together from what it has.
+is built from its other functions.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from servo.projection.files.arrow import ArrowColumn, pa, pc
 
 
 def flat(column: ArrowColumn) -> ArrowColumn:
-    """A column in one piece."""
+    """A column as one contiguous array."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

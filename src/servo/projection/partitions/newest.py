@@ -1,8 +1,8 @@
-"""When the newest was made of what each partition is made from, for all partitions at once.
+"""When the newest upstream partition of each partition was materialized, for all at once.
 
-What a mapping says of all partitions is used as it says it: the same for all, so many places
-further, ranges, or one dimension after the other. Only what is none of these is asked of every
-partition.
+A mapping that has a rule for all partitions is applied as a whole: the same for all, a shift by a
+number of places, ranges, or one dimension after the other. Only other mappings are asked for every
+single partition.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ from servo.sdk.partitions.space import PartitionSpace
 
 
 def newest(edge: Edge, above: ArrowColumn) -> ArrowColumn:
-    """The greatest value of what each partition is made from; 0 where that is nothing.
+    """The greatest value among the upstream partitions of each partition; 0 if there are none.
 
     `above` has a value for every upstream partition, by number.
     """
@@ -47,7 +47,7 @@ def _greatest_of(above: ArrowColumn, chosen: int) -> int:
 
 def _shifted(above: ArrowColumn, low: int, high: int, count: int) -> ArrowColumn:
     """The greatest of those from `low` to `high` places further, however many these are."""
-    low, high = max(low, 1 - count), min(high, len(above) - 1)  # beyond is nothing for anybody
+    low, high = max(low, 1 - count), min(high, len(above) - 1)  # no partition is beyond
     if low > high:
         return repeated(0, count, above)
     width, span = high - low + 1, 1
@@ -115,16 +115,16 @@ def _sliding(values: Sequence[int], steps: Sequence[Stride]) -> Iterator[int]:
 
 
 class Axis(NamedTuple):
-    """How a dimension upstream becomes one of ours; `below` is its place, None if it goes away."""
+    """How an upstream dimension maps to one of ours; `below` is its place, None if dropped."""
 
     edge: Edge
     below: int | None
 
 
 def _axes(edge: Dimensions) -> list[Axis] | None:
-    """The dimensions upstream, and behind them those of ours that none of them belongs to.
+    """The upstream dimensions, and then those of ours that none of them maps to.
 
-    None if two upstream belong to the same one of ours: then they cannot be followed one by one.
+    None if two upstream dimensions map to the same one of ours: they are not independent then.
     """
     up, down = (list(grid.parts) for grid in edge.grids)
     paired = {pair.above: (pair, one) for pair, one in edge.pairs}

@@ -1,8 +1,8 @@
-"""Which partition each row of an asset is about, by its number, and columns in that order.
+"""The number of the partition of each row of an asset, and columns in that order.
 
-Stored keys are strings. Those of time are parsed as a column, and numbered by the stretches in
-which windows follow each other regularly; listed ones are looked up in one go; those of several
-dimensions are taken apart into columns, and numbered by the different values of each dimension.
+Stored keys are strings. Time keys are parsed as a column, and numbered by the ranges in which
+windows follow each other regularly; listed keys are looked up all at once; keys of several
+dimensions are split into columns, and numbered by the distinct values of each dimension.
 """
 
 from binascii import b2a_base64
@@ -24,7 +24,7 @@ _TIME_LENGTH = len("2024-01-31T12:30:00.000000")
 
 
 class RowPlaces:
-    """Where rows are among the partitions of an asset: `numbers` of `count`, null for nowhere."""
+    """The partition of each row of an asset: `numbers` below `count`, null for none."""
 
     def __init__(self, keys: ArrowColumn, numbers: ArrowColumn, count: int) -> None:
         self.count = count
@@ -36,11 +36,11 @@ class RowPlaces:
     def of(
         cls, keys: ArrowColumn, definition: PartitionsDefinition, space: PartitionSpace
     ) -> "RowPlaces":
-        """Those of the stored keys of an asset that is divided like this."""
+        """The places of the stored keys of an asset with this partitions_def."""
         return cls(keys, _numbered(keys, DEFAULT_DIMENSION, definition, space), space.count)
 
     def outside(self) -> list[str]:
-        """The keys of rows that are about no partition there is, sorted."""
+        """The sorted keys of rows that belong to no existing partition."""
         if not self.numbers.null_count:
             return []
         return sorted(self._keys.filter(pc.is_null(self.numbers)).to_pylist())

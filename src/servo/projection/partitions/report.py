@@ -1,4 +1,4 @@
-"""How the partitions of an asset stand in a workspace, read without the code that defines it.
+"""The status of the partitions of an asset, read without the code that defines it.
 
 The definition and the mappings are those that were deployed. Rows are read as columns and never
 become objects, so that an asset with a million partitions is read in a moment.
@@ -45,7 +45,7 @@ _TASK_COLUMNS = ("asset_key", "also_makes", "partition_key", "also_partitions", 
 
 
 class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How the partitions of an asset stand; `unknown` are mappings that only code knows."""
+    """The status of an asset's partitions; `unknown` are mappings that only its code knows."""
 
     asset_key: str
     space: PartitionSpace
@@ -56,7 +56,7 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionReader:
-    """One snapshot, asked about partitions at one moment."""
+    """Reads the status of partitions from one snapshot, at one time."""
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         self._snapshot = snapshot
@@ -77,7 +77,7 @@ class PartitionReader:
         return found.sort_by([(name, "ascending") for name in columns])[KEY].to_pylist()
 
     def report(self, name: str) -> PartitionReport:
-        """How the partitions of the asset that is called this stand."""
+        """The status of the partitions of the asset of this name."""
         row = self.assets[find_asset(self.assets, name)]
         definition = partitions_from_text(row.partitions)
         if definition is None:
@@ -104,7 +104,7 @@ class PartitionReader:
     def _upstream(
         self, row: AssetRow, definition: PartitionsDefinition
     ) -> tuple[list[UpstreamTable], list[str]]:
-        """What an asset is made from, as far as it can be followed, and what cannot."""
+        """The upstream assets of an asset with known mappings, and those without."""
         found: list[UpstreamTable] = []
         unknown: list[str] = []
         for name in row.upstream:
@@ -137,7 +137,7 @@ class PartitionReader:
     def _table(
         self, asset_key: str, definition: PartitionsDefinition, more: Sequence[str] = ()
     ) -> PartitionTable:
-        """What is recorded of an asset: when its partitions were made, and `more` columns."""
+        """The records of an asset: when its partitions were materialized, and `more` columns."""
         rows = self._snapshot.partitions(asset_key, only=[KEY, MADE, *more])
         space = self.moment.space(definition)
         places = self._known_places(definition, rows[KEY])
@@ -149,7 +149,7 @@ class PartitionReader:
     def _known_places(
         self, definition: PartitionsDefinition, keys: ArrowColumn
     ) -> RowPlaces | None:
-        """Those of the same partitions: what is made from another often has them."""
+        """The places of an equal partitions_def: upstream and downstream assets often share one."""
         for known, strings, places in self._known:
             if known == definition and strings.equals(keys):
                 return places
@@ -157,7 +157,7 @@ class PartitionReader:
 
     def _in_progress(self, asset_key: str) -> list[str]:
         """The partitions of an asset that are planned, waiting or running."""
-        # What has ended long ago is in the other tier, and may be very much.
+        # Tasks that ended long ago are in the closed tier, which may be very large.
         tasks = self._snapshot.table("tasks", only=_TASK_COLUMNS, tiers=(Tier.ACTIVE,))
         over = pa.array([state.value for state in TERMINAL_TASK_STATES])
         tasks = tasks.filter(pc.invert(pc.is_in(tasks["state"], value_set=over)))
@@ -171,8 +171,8 @@ class PartitionReader:
 
 
 def _fresh_since(policy: str, now: datetime) -> datetime | None:
-    """Since when an output must have been made to be fresh by a stored policy, if there is any."""
+    """The earliest time of an output that is fresh by a stored policy, if there is one."""
     try:
         return fresh_since(read_policy(policy), now) if policy else None
     except Invalid:
-        return None  # of a later version: nothing can be said
+        return None  # of a later version: unknown

@@ -1,8 +1,8 @@
-"""Since when partitions are stale, worked out only for what is asked.
+"""Since when partitions are stale, computed only on demand.
 
-What is known of a partition is its latest output and the latest of what it is made from, so the
-answer is the latest that it can be: after an upstream asset was materialized twice, the second time
-counts. Of several partitions the earliest is told.
+Only the latest output of a partition and of its upstream partitions is known, so the answer is an
+upper bound: after an upstream asset was materialized twice, the second time counts. For several
+partitions, the earliest time is returned.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ StaleSince = Callable[[StaleReason, int, int], datetime | None]
 
 
 def never_known(reason: StaleReason, low: int, high: int) -> None:
-    """Of what nobody recorded."""
+    """The answer if nothing is recorded."""
     del reason, low, high
 
 
@@ -69,11 +69,11 @@ class StaleTimes:
 
 
 def fails_since(asset: AssetRow, made_at: datetime | None, now: datetime) -> datetime | None:
-    """Since when what was made then is older than the policy of its asset allows."""
+    """Since when an output of this time is older than the policy of its asset allows."""
     try:
         return judge(read_policy(asset.freshness_policy), made_at, now).since
     except Invalid:
-        return None  # of a later version: nothing can be said
+        return None  # of a later version: unknown
 
 
 def microseconds(at: datetime | None) -> int:

@@ -1,7 +1,7 @@
-"""What is stored of the partitions of an asset, under the names that people give them.
+"""The records of an asset's partitions, under the names that people use.
 
-A name is read by the definition that was last deployed. A partition that the asset has no longer,
-or that only its code could name, is known by its values.
+A name is read by the definition that was last deployed. A partition that was removed from the
+definition, or that only the code can name, is found by its values.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ class StoredPartitions:
             return None
 
     def one(self, name: PartitionName) -> PartitionStatusRow | None:
-        """What is on record of a partition; `NotFound` if there is no such partition."""
+        """The record of a partition; `NotFound` if there is no such partition."""
         lookup = Lookup(self._snapshot)
         typed = self.typed(name)
         if typed is None:
@@ -72,12 +72,12 @@ class StoredPartitions:
             try:
                 return self._definition.plain_key(typed)
             except Invalid:
-                pass  # a partition of before the definition was changed
+                pass  # a partition from before the definition changed
         return str(shown_partition(typed))
 
 
 def is_partitioned(asset: AssetRow) -> bool:
-    """Whether an asset has partitions, as far as is on record."""
+    """Whether an asset has partitions, as far as is recorded."""
     return bool(asset.partitions) or asset.last_partition_key is not None
 
 
@@ -85,4 +85,4 @@ def _definition(asset: AssetRow) -> PartitionsDefinition | None:
     try:
         return partitions_from_text(asset.partitions)
     except Invalid:
-        return None  # only its code knows how it is divided
+        return None  # only its code knows its partitions_def

@@ -1,4 +1,4 @@
-"""What is recorded of the partitions of one asset, in columns, and what that makes of them."""
+"""The records of one asset's partitions in columns, and the status that follows from them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -30,24 +30,24 @@ class StalenessPolicy(msgspec.Struct, frozen=True, kw_only=True):
     fresh_since: datetime | None = None
 
     def columns(self) -> list[str]:
-        """What has to be known of partitions to tell which are current."""
+        """The columns needed to decide which partitions are current."""
         version = [VERSION] if self.code_version else []
         return version if self.fresh_since is None else [*version, MADE_AT]
 
 
 class UpstreamTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Something an asset is made from: how they belong together, and when each was made."""
+    """An upstream asset: its mapping, and when each partition was materialized."""
 
     edge: Edge
     made: ArrowColumn
     made_at: Callable[[], ArrowColumn]
-    """The same as instants, in microseconds; read when it is asked for."""
+    """The same as instants, in microseconds; read on demand."""
 
 
 class PartitionTable:
     """The rows of an asset, and the partitions they are about.
 
-    `rows` has a column of keys, and of the others those that will be asked for.
+    `rows` has a column of keys, and the other columns that will be needed.
     """
 
     def __init__(self, space: PartitionSpace, rows: ArrowTable, places: RowPlaces) -> None:
@@ -55,16 +55,16 @@ class PartitionTable:
         self._rows = rows
         self.places = places
         self.made: ArrowColumn = places.spread(rows[MADE], 0)
-        """The entry of the ledger that made the latest output of each partition, 0 for none."""
+        """The ledger entry of the latest output of each partition, 0 for none."""
         self._there = bits_of(pc.greater(self.made, 0))
 
     @property
     def made_at(self) -> ArrowColumn:
-        """When the latest output of each partition was made, in microseconds; 0 for none."""
+        """When each partition was last materialized, in microseconds; 0 for never."""
         return self.places.spread(pc.cast(self._rows[MADE_AT], pa.int64()), 0)
 
     def status(self, in_progress: Iterable[str] = ()) -> PartitionStatus:
-        """How the partitions stand; `in_progress` are those that are being made, by stored key."""
+        """The status of the partitions; `in_progress` are those in active tasks, by stored key."""
         busy = [ordinal_of(self._space.what, self._space, key) for key in in_progress]
         failed = pc.is_in(self._rows[OUTCOME], value_set=pa.array(_FAILED))
         return PartitionStatus(

@@ -20,7 +20,7 @@ from servo.projection.publish.closing import ClosingRun
 
 
 class PendingPublish(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be published: where the state stood, what changed, which runs move."""
+    """What is to be published: the position of the state, its changes, and the runs that move."""
 
     seq: int
     epoch: int

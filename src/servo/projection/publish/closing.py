@@ -4,7 +4,7 @@ A run that has been over for a while moves once: its rows are written to the clo
 tombstones take their place in the active one, in the same manifest, and after that the leader
 forgets them. A fact that arrives later brings its rows back by key; if it changes one, the run is
 closed again in time. A large run moves in parts, so that no publish is held up by it; its own row
-goes first, because whoever misses that one asks for the others by key, and its edges before its
+goes first, because a reader that misses it looks the others up by key, and its edges before its
 tasks, because those say how the edges were resolved.
 
 The queue holds every run that is over and has rows in the active tier. So a run that is over, in
@@ -65,7 +65,7 @@ class ClosingQueue:
     def take(
         self, state: State, busy: Collection[str], *, before: datetime, budget: int
     ) -> tuple[ClosingRun, ...]:
-        """Up to `budget` rows of runs that ended before then and are not `busy`."""
+        """Up to `budget` rows of runs that ended before this time and are not `busy`."""
         taken: list[ClosingRun] = []
         unready: list[tuple[datetime, str]] = []
         while budget > 0 and self._heap and self._heap[0][0] <= before:
@@ -86,12 +86,12 @@ class ClosingQueue:
         return self._heap[0][0] if self._heap else None
 
     def put_back(self, runs: Iterable[ClosingRun]) -> None:
-        """The runs were not closed after all."""
+        """Queue runs again that were not closed after all."""
         for run in runs:
             heappush(self._heap, (run.over_since, run.run_id))
 
     def closed(self, runs: Iterable[ClosingRun]) -> None:
-        """The rows are in the closed tier now; a run of which some are left waits for its turn."""
+        """Note that rows are in the closed tier; a run with remaining rows is queued again."""
         for run in runs:
             if run.complete:
                 self._queued.discard(run.run_id)
@@ -157,7 +157,7 @@ def forget(state: State, rows: _Rows) -> None:
 
 
 def forget_history(state: State) -> None:
-    """Drop the published rows of tables that are only ever asked by key."""
+    """Drop the published rows of tables that are only read by key."""
     for name in HISTORY:
         table = state.tables[name]
         for key in [key for key in table.rows if key not in table.dirty]:

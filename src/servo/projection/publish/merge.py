@@ -5,8 +5,8 @@ keys is taken from each, the newest version of every key in it is kept, and the 
 Memory holds the inputs' bytes and one window, never all rows.
 
 Nothing is decided here that another process could decide otherwise: the inputs are immutable, the
-result is a new object that nothing names, and only the next manifest puts it in their place. A
-crash at any point leaves an object that nobody names, which is collected later.
+result is a new object, and only the next manifest puts it in their place. A
+crash at any point leaves an object that no manifest refers to, which is collected later.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ from servo.projection.read.newest import marked, newest, ranked
 
 
 class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merge replaces and by what; None if nothing of it was left."""
+    """What a merge replaces, and its result; None if no row was left."""
 
     table: str
     tier: Tier

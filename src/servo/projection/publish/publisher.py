@@ -8,11 +8,11 @@ what the fold of the ledger up to `applied_seq` says, all of it or none; a run t
 closed tier is in one tier before and in the other after, in the same manifest.
 
 **Who may race.** A former leader that still publishes. It loses the slot of the next manifest and
-is told so with `Fenced`. Files never collide: every name carries a nonce.
+gets `Fenced`. Files never collide: every name carries a nonce.
 
 **What a crash leaves.** Before the manifest: files that nothing names, collected later. After it:
-the whole publish. In between, when nobody can tell: `Unavailable` with `may_have_applied`, and the
-leader stops. Nothing is ever deleted here, least of all while an outcome is unknown.
+the whole publish. In between, if the outcome is unknown: `Unavailable` with `may_have_applied`, and
+the leader stops. Nothing is ever deleted here, least of all while an outcome is unknown.
 
 **Cost.** One file per changed table and tier with the changed rows, and the manifest. Nothing that
 was published before is read or written again, except by merges, which run on their own.
@@ -60,8 +60,8 @@ from servo.projection.read.cold import ColdRows
 class Publisher:
     """Turns the changes of one workspace into files and manifests.
 
-    `cold` is told of every new file in the closed tier, so that looking up a key that was just
-    published, or is new, needs no request.
+    `cold` gets every new file in the closed tier, so that looking up a key that was just published,
+    or is new, needs no request.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ def check_limit(limit: int) -> None:
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """So many of the newest rows, or of those older than the one that `before` names."""
+    """The newest `limit` rows, or the newest ones older than the row `before`."""
 
     limit: int
     before: str | None = None

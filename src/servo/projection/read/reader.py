@@ -186,7 +186,7 @@ class Reader:
             held = self._newest = self._latest(held)
         if min_seq is not None and held.applied_seq < min_seq:
             raise Unavailable(
-                f"entry {min_seq} is not published yet; entry {held.applied_seq} is",
+                f"entry {min_seq} is not published yet; the newest published is {held.applied_seq}",
                 remedy="retry in a moment",
                 may_have_applied=False,
             )
@@ -213,7 +213,7 @@ class Reader:
         newest = self._newest = self._latest(tried.manifest)
         if newest.v == tried.manifest.v:
             raise Corrupt(
-                f"manifest {newest.v} is the newest and names a file that does not exist",
+                f"the newest manifest, {newest.v}, refers to a file that does not exist",
                 remedy="rebuild the projection from the ledger",
             )
         return newest
@@ -233,7 +233,7 @@ class Reader:
         place = bisect_right(versions, as_of, key=lambda v: self._position(v, as_of))
         if not place:
             raise NotFound(
-                f"nothing published at or before {as_of} is kept",
+                f"no version published at or before {as_of} is kept",
                 remedy="use a later time or ledger entry",
             )
         return self._manifests.read(versions[place - 1])

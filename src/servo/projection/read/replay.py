@@ -104,6 +104,6 @@ def check_end(store: ObjectStore, paths: Paths, seq: int) -> None:
     # The very next one may have been appended since it was looked for.
     if any(number > seq + 1 for number in found):
         raise Corrupt(
-            f"ledger entry {seq + 1} is missing and entry {max(found)} exists",
+            f"ledger entry {seq + 1} is missing, but entry {max(found)} exists",
             remedy="restore the missing entries from a backup; entries are never skipped",
         )

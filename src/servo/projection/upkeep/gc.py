@@ -50,11 +50,11 @@ KEYS_PER_DELETE = 20
 
 
 class GcReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done. `more` says that the round is not over: call again soon.
+    """What a round did. `more` says that the round has not ended: call again soon.
 
     `manifests`, `files`, `pins` and `outputs` count what was deleted and `entries` the hot copies
     of archived ledger entries; `packed` counts entries that were archived. `expired` are outputs
-    that are no longer kept and that the ledger has to know of before their data goes.
+    whose retention has ended; the ledger records that before their data is deleted.
     """
 
     manifests: int = 0

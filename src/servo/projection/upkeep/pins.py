@@ -34,7 +34,7 @@ def pin(store: ObjectStore, paths: Paths, wanted: Pin) -> None:
     if not ManifestStore(store, paths).exists_after(wanted.v - 1):
         store.delete(key)
         raise NotFound(
-            f"version {wanted.v} of the projection is no longer kept",
+            f"version {wanted.v} of the projection has been deleted",
             remedy="pin a version that `servo admin inspect` lists",
         )
 

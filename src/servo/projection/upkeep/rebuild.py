@@ -33,7 +33,7 @@ def rebuild(
     published = next(readable(store, paths), NOTHING)
     if state.seq < published.applied_seq:
         raise Corrupt(
-            f"the ledger ends with entry {state.seq} and entry {published.applied_seq} was "
+            f"the ledger ends with entry {state.seq}, but entry {published.applied_seq} was "
             "published",
             remedy="restore the missing entries from a backup",
         )

@@ -1,8 +1,8 @@
-"""Which rows differ between the published projection and one made again from the ledger.
+"""Which rows differ between the published projection and one rebuilt from the ledger.
 
-None, unless something is damaged or the fold has changed. A new version of the fold may see the
-past differently; rows of runs that are over are marked, because work that was done must not become
-work to do because somebody improved a rule.
+None, unless something is damaged or the fold has changed. A new version of the fold may derive
+other rows from the same ledger; rows of runs that have ended are marked, because a changed rule
+must not turn finished work into work to do.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,15 +35,15 @@ _Progress = Callable[[int, int], None]
 
 
 def ignore(done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
     del done, total
 
 
 class RowDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that is not the same on both sides, or that one side does not have.
+    """A row that differs between the two sides, or that one side lacks.
 
-    `columns` holds the published and the rebuilt value of what differs, and nothing for a row that
-    one side does not have. `over` says that the row belongs to a run that has ended.
+    `columns` holds the published and the rebuilt value of each column that differs; it is empty if
+    one side lacks the row. `over` says that the row belongs to a run that has ended.
     """
 
     table: str
@@ -55,10 +55,10 @@ class RowDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest version against the ledger, up to the entry it stands at.
+    """The newest version compared with the ledger, up to its last applied entry.
 
-    `unreadable` says why there was nothing to compare with. `more` says that the differences are
-    the first of many.
+    `unreadable` says why there was nothing to compare with. `more` says that only the first
+    differences are listed.
     """
 
     v: int

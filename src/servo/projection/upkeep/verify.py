@@ -56,10 +56,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at, and what is wrong with it.
+    """What was checked, and the problems found.
 
-    `compared` is False where the ledger is not whole, so that the projection could not be made
-    again to be compared with; everything else was then still checked.
+    `compared` is False if the ledger is incomplete, so that the projection could not be rebuilt for
+    a comparison; everything else was still checked.
     """
 
     entries: int
@@ -183,7 +183,7 @@ class _Verification:
         except Corrupt as error:
             self._note(ProblemPart.FILES, error if newest else _past(error.message, v))
         except NotFound:
-            what = f"{ref.key} is missing and manifest {v} names it"
+            what = f"{ref.key} is missing, but manifest {v} refers to it"
             remedy = "rebuild the projection from the ledger"
             self._note(
                 ProblemPart.FILES, Corrupt(what, remedy=remedy) if newest else _past(what, v)
@@ -232,8 +232,8 @@ class _Verification:
 
 def _past(what: str, v: int) -> Corrupt:
     return Corrupt(
-        f"{what} (version {v} is a past one)",
-        remedy="nothing now depends on it; reading the past goes back to an older version",
+        f"{what} (in the past version {v})",
+        remedy="the current version does not need it; `--as-of` falls back to an older version",
     )
 
 
@@ -245,11 +245,11 @@ def describe(diff: RowDiff) -> str:
     """A difference in words."""
     row = f"{diff.table} {', '.join(map(str, diff.key))}"
     if not diff.rebuilt:
-        return f"{row} is published and not in the ledger"
+        return f"{row} is published but not in the ledger"
     if not diff.published:
-        return f"{row} is in the ledger and not published"
+        return f"{row} is in the ledger but not published"
     columns = ", ".join(
-        f"{name} is {published!r} and folds to {rebuilt!r}"
+        f"{name} is {published!r}, but the ledger gives {rebuilt!r}"
         for name, (published, rebuilt) in diff.columns.items()
     )
     return f"{row}: {columns}"

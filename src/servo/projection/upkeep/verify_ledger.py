@@ -88,7 +88,7 @@ def _check_copies(
 
 def _missing(first: int, last: int) -> Corrupt:
     which = f"entry {first} is" if first == last else f"entries {first} to {last} are"
-    return Corrupt(f"ledger {which} missing", remedy="restore them from a backup")
+    return Corrupt(f"ledger {which} missing", remedy="restore the ledger from a backup")
 
 
 def _unchained(seq: int) -> Corrupt:

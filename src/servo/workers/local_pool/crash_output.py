@@ -1,8 +1,8 @@
-"""What a process printed that died before it could store it, and where it crashed.
+"""The last output of a worker process that died, and where it crashed.
 
-A process stores what its execution prints every second, and the rest when the execution ends. When
-it dies the rest is still in its file, and the pool stores it, unless the process knew a secret: the
-pool could not tell where in the text it stands.
+A process stores the output of its execution every second, and the rest when the execution ends. If
+it dies, the rest is still in its file, and the pool stores it, unless the process knew a secret:
+the pool could not find the secret in the text.
 """
 
 import re
@@ -13,16 +13,16 @@ from servo.errors import NotFound, ServoError
 from servo.ports.object_store import ObjectStore
 from servo.processes.own_code import is_machinery
 
-WITHHELD = "(what it printed at the end is not kept: it may hold secrets)\n"
+WITHHELD = "(the end of its output is not kept because it may contain secrets)\n"
 
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 
 def store_crash_output(store: ObjectStore, key: str, printed: bytes | None, crash: str) -> None:
-    """Store under `key` what an execution printed, None if that may hold secrets, and its crash."""
+    """Store the last output of an execution, None if it may hold secrets, and its crash."""
     if printed == b"" and not crash:
         return
-    # That it is lost is no reason to keep the pool from its work.
+    # Losing it must not stop the pool.
     with suppress(ServoError):
         if printed is None:
             with suppress(NotFound):

@@ -1,15 +1,15 @@
-"""What a worker process leaves to its pool, known even after it died.
+"""What a pool can still learn about a worker process after it died.
 
-A file that both have in memory, and what the process prints. In the file stand
+Both map the same file into memory. It holds
 
 - how many executions the process has begun. It counts before it calls user code, so an execution
-  that was sent to it and not counted has certainly not begun, however the process ended, and can be
-  given to another;
-- until when the check that runs may take, and which that is: code that cannot be interrupted from
-  within its process is ended with it;
-- whether the process has come to know a secret. Nobody else can tell what is one, so then nobody
-  else may keep what it printed;
-- behind all that, where in its code the process was when it crashed, as Python tells it.
+  that was sent but not counted has certainly not begun, however the process ended, and can be
+  assigned to another process;
+- the running check and its deadline: if the code cannot be interrupted within its process, the
+  process is killed;
+- whether the process knows a secret. Other processes cannot recognise it, so they may not keep its
+  output then;
+- after these, the traceback that Python writes when the process crashes.
 """
 
 import mmap
@@ -33,7 +33,7 @@ MAX_CRASH = 16_000
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A check that runs, and until when it may, by the clock that never jumps."""
+    """A running check and its deadline, by the monotonic clock."""
 
     until: float
     what: str
@@ -49,18 +49,18 @@ class CrashRecord:
     # --- for the process ----------------------------------------------------------------------
 
     def one_more(self) -> None:
-        """Count an execution; right before user code is called."""
+        """Count an execution; called right before user code."""
         _BEGUN.pack_into(self._memory, 0, self.begun + 1)
 
     def limit(self, until: float, what: str) -> None:
-        """A check begins that may take until then; 0 when it is over."""
+        """Record that a check has begun, with its deadline; 0 when it has ended."""
         if until:
             name = what.encode(errors="replace")[:_NAME_BYTES]
             _NAME.pack_into(self._memory, _AT_NAME, name)
         _LIMIT.pack_into(self._memory, _AT_LIMIT, until)
 
     def has_secrets(self) -> None:
-        """The process is about to know a secret."""
+        """Record that the process is about to know a secret."""
         _SECRETS.pack_into(self._memory, _AT_SECRETS, 1)
 
     # --- for the pool -------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class CrashRecord:
 
     @property
     def checking(self) -> Limit | None:
-        """The check that runs, if one does."""
+        """The running check, if any."""
         (until,) = _LIMIT.unpack_from(self._memory, _AT_LIMIT)
         if not until:
             return None
@@ -81,7 +81,7 @@ class CrashRecord:
 
     @property
     def knew_secrets(self) -> bool:
-        """Whether what the process printed may hold secrets."""
+        """Whether the output of the process may hold secrets."""
         return bool(_SECRETS.unpack_from(self._memory, _AT_SECRETS)[0])
 
     def crash(self) -> str:
@@ -89,7 +89,7 @@ class CrashRecord:
         return os.pread(self._fd, MAX_CRASH, SIZE).decode(errors="replace")
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         self._memory.close()
         os.close(self._fd)
 

@@ -1,8 +1,8 @@
-"""Executions that a pool was granted and that no process has begun: who gets which, and when.
+"""Executions that a pool was granted and that no process has begun.
 
-Some wait here, and while tasks are short some lie ready in the processes, one behind another. Those
-are taken back when a process has nothing to do, when what they lie behind takes long, or when
-another lane's turn comes before theirs: an interactive task does not wait for the backlog of a
+Some wait here; while tasks are short, some are already queued in the processes. Those are taken
+back when a process becomes idle, when the execution before them takes long, or when another lane's
+turn comes before theirs: an interactive task does not wait for the backlog of a
 backfill. The caller holds the pool's lock.
 """
 
@@ -29,7 +29,7 @@ class ExecutionQueue:
         self.waiting = FairQueue()
 
     def feed(self) -> bool:
-        """Give what waits to processes that do not; whether one is wanted that was never used."""
+        """Give waiting executions to processes; whether an unused process is needed."""
         now = self._clock.monotonic()
         self._share(now)
         self._let_pass()
@@ -42,7 +42,7 @@ class ExecutionQueue:
         return self._processes.isolating and any(map(self._processes.wants_own, self.waiting))
 
     def _give(self, depth: int, now: float) -> bool:
-        """Give processes up to so many each; False if the next one is too large to lie ready."""
+        """Give processes up to `depth` each; False if the next one is too large to queue there."""
         while self.waiting and (found := self._processes.match(self.waiting, depth, now)):
             assignment, child = found
             data = frame(assignment)
@@ -53,12 +53,12 @@ class ExecutionQueue:
         return True
 
     def _share(self, now: float) -> None:
-        """Let nothing lie behind another while a process has nothing to do."""
+        """Take queued executions back while a process is idle."""
         if self._processes.idle(now) and all(map(self._processes.wants_own, self.waiting)):
             self.take_back([max(self._processes.children, key=lambda child: len(child.running))])
 
     def _let_pass(self) -> None:
-        """Let nothing lie ready whose turn comes after that of something that waits."""
+        """Take queued executions back if the turn of a waiting one comes before theirs."""
         own = self._processes.wants_own
         first = next((assignment for assignment in self.waiting if not own(assignment)), None)
         if first is not None:
@@ -69,15 +69,15 @@ class ExecutionQueue:
         return lying is not None and self.waiting.is_before(first, lying)
 
     def take_back(self, children: Iterable[WorkerProcess]) -> None:
-        """Have what processes have not begun wait with the rest, each at its turn."""
+        """Take back what processes have not begun; each waits again at its turn."""
         for child in children:
             if len(child.running) > 1:
                 self.waiting.extend(child.take_back())
 
     def withdraw(self, assignment: Assignment) -> bool:
-        """Have nobody begin an execution; False if a process has.
+        """Withdraw an execution; False if a process has begun it.
 
-        What lies behind it waits with the rest: it must not end with that process.
+        Executions queued after it wait here again: they must not end with that process.
         """
         for child in self._processes.children:
             if assignment.exec_id in child.running:
@@ -96,7 +96,7 @@ class ExecutionQueue:
         return next((child for child in children if child.last == assignment.exec_id), None)
 
     def shorten(self, held: int, now: float) -> list[Assignment]:
-        """Those that had better wait with the leader, where their time does not run."""
+        """Executions to give back to the leader, where their time does not run."""
         self.take_back(
             child for child in self._processes.children if not child.accepts_backlog(now)
         )
@@ -106,7 +106,7 @@ class ExecutionQueue:
         return [self.waiting.pop() for _ in range(count)][::-1]
 
     def clear(self) -> list[Assignment]:
-        """All of them; nobody waits any more."""
+        """Remove and return all waiting executions."""
         gone = list(self.waiting)
         for assignment in gone:
             self.waiting.remove(assignment)

@@ -1,11 +1,10 @@
-"""Which processes a pool has: who is given what, who leaves, and how many are to be started.
+"""The processes of a pool: which takes which execution, which ends, and how many to start.
 
-A process is replaced after so many executions, or when it holds too much memory, always between
-two executions: the next one is started first and takes over when it is ready, so nobody waits.
-An execution that wants a process of its own gets one that was never given anything, and that ends
-afterwards.
+A process is replaced after a number of executions, or when it uses too much memory, always between
+two executions: its successor is started first and takes over when it is ready, so no task waits. An
+isolated execution gets a process that was never used, and that ends afterwards.
 
-Not more executions run at once than the pool's size, however many processes there are. The caller
+No more executions run at once than the pool's size, however many processes there are. The caller
 holds the pool's lock.
 """
 
@@ -27,26 +26,26 @@ class ProcessTable:
 
     @property
     def ready(self) -> bool:
-        """Whether any process can be given anything."""
+        """Whether any process can take an execution."""
         return any(child.ready and child.stays for child in self.children)
 
     def idle(self, now: float) -> bool:
-        """Whether a process has nothing to do and could be given something."""
+        """Whether an idle process can take an execution."""
         return bool(self._free(1, now))
 
     def fewest(self, depth: int, now: float) -> int:
-        """The fewest executions of a process that can be given more; `depth` if none can."""
+        """The fewest executions of any process that can take more; `depth` if none can."""
         had = [len(child.running) for child in self.children if child.takes(depth, now)]
         return min(had, default=depth)
 
     def wants_own(self, assignment: Assignment) -> bool:
-        """Whether an execution wants a process of its own."""
+        """Whether an execution needs an unused process."""
         return assignment.isolated or self._limits.isolate
 
     def match(
         self, waiting: Iterable[Assignment], depth: int, now: float
     ) -> tuple[Assignment, WorkerProcess] | None:
-        """An execution that waits, and a process that can take it now."""
+        """A waiting execution and a process that can take it now."""
         free = self._free(depth, now)
         if not free:
             return None
@@ -56,12 +55,12 @@ class ProcessTable:
                 child.once = self.wants_own(assignment)
                 return assignment, child
             if not self.isolating and not assignment.isolated:
-                return None  # nobody can take it, nor any that come after it
+                return None  # no process can take it, or any after it
             self.isolating = True
         return None
 
     def _free(self, depth: int, now: float) -> list[WorkerProcess]:
-        """Those that can be given something, and nobody idle while enough are busy."""
+        """The processes that can take an execution; no idle ones while enough are busy."""
         free = [child for child in self.children if child.takes(depth, now)]
         if len(self.children) > self.size and self._busy() >= self.size:
             return [child for child in free if child.running]
@@ -72,16 +71,16 @@ class ProcessTable:
     ) -> WorkerProcess | None:
         if self.wants_own(assignment):
             return next((child for child in free if child.fresh and depth == 1), None)
-        # Those that were never used are worth more to those that need one.
+        # Keep unused processes for the executions that need one.
         return min(free, key=lambda child: child.fresh) if self.isolating else free[0]
 
     def busy_since(self, instant: float) -> bool:
-        """Whether all that may run at once have run since an instant."""
+        """Whether as many executions as may run at once have run since an instant."""
         long = [c for c in self.children if c.running and not c.interrupted and c.since < instant]
         return len(long) >= self.size
 
     def _busy(self) -> int:
-        """How many run something that is not about to end."""
+        """How many processes run an execution and are not about to end."""
         return sum(1 for child in self.children if child.running and not child.interrupted)
 
     def used(self, child: WorkerProcess) -> bool:
@@ -92,19 +91,19 @@ class ProcessTable:
         return not child.stays or child.worn
 
     def rearrange(self, waiting: Iterable[Assignment]) -> int:
-        """Let go of those that are replaced; how many are to be started."""
+        """End the processes that are replaced; how many to start."""
         self._make_room(sum(1 for assignment in waiting if self.wants_own(assignment)))
         staying = self._staying()
         worn = [child for child in staying if child.worn]
         if worn and len(staying) > self.size and all(child.ready for child in staying):
             min(worn, key=lambda child: len(child.running)).leave()
             staying = self._staying()
-        # One more than its size while somebody is to be replaced.
+        # One more than the size while a process is being replaced.
         wanted = self.size + any(child.worn for child in staying)
         return max(wanted - len(staying), 0)
 
     def _make_room(self, wanted: int) -> None:
-        """Let those go that are used and idle, for as many fresh ones as are waited for."""
+        """End used idle processes, one for each unused process that is needed."""
         staying = self._staying()
         short = min(wanted, self.size) - sum(1 for child in staying if child.fresh)
         idle = [c for c in staying if c.ready and not c.running and not c.fresh]

@@ -1,7 +1,7 @@
-"""What a pool tells the leader of executions, and how it makes sure that it is told.
+"""The reports of a pool to the leader, repeated until the leader answers.
 
-A report that could not be taken is sent again. Until it is answered the execution counts as
-reported: nobody may conclude from its absence in the pool that it was lost.
+A report that the leader could not take is sent again. Until it is answered, the execution counts as
+reported: its absence from the pool does not mean that it was lost.
 """
 
 from collections import deque
@@ -24,11 +24,11 @@ class Reports:
         self._unsent: deque[Batch] = deque()
 
     def expect(self, exec_id: str) -> None:
-        """Know of an execution that it is about to be reported."""
+        """Note that an execution is about to be reported."""
         self._open[exec_id] = None
 
     def drop(self, exec_id: str) -> None:
-        """Nobody wants to know of an execution after all."""
+        """Forget an execution that is not to be reported after all."""
         self._open.pop(exec_id, None)
 
     def tell(self, report: TaskFinished) -> None:
@@ -36,11 +36,11 @@ class Reports:
         self.send(self.batch_of(report))
 
     def batch_of(self, report: TaskFinished) -> Batch:
-        """The batch that tells the ledger how an execution ended."""
+        """The batch that records how an execution ended."""
         return Batch(id=f"done-{report.exec_id}", events=(report,), actor=self._actor)
 
     def send(self, batch: Batch) -> None:
-        """Report; what could not be taken now is sent again, what never can be is told as that."""
+        """Send a report; retry it if it could not be taken, or report that it never can be."""
         exec_id = _execution(batch)
         self._open[exec_id] = None
 
@@ -58,16 +58,16 @@ class Reports:
         except Unavailable:
             self._unsent.append(batch)
         except ServoError:
-            self._open.pop(exec_id, None)  # somebody else leads, finds it silent and repeats it
+            self._open.pop(exec_id, None)  # another leader misses its beats and repeats it
 
     def again(self) -> None:
-        """Send what could not be taken."""
+        """Send the reports again that could not be taken."""
         # One by one: the leader's thread may be adding to them.
         for _ in range(len(self._unsent)):
             self.send(self._unsent.popleft())
 
     def about(self, exec_id: str) -> bool:
-        """Whether an execution was reported and nobody has answered yet."""
+        """Whether an execution was reported and the leader has not answered yet."""
         return exec_id in self._open
 
 

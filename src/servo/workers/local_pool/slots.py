@@ -1,11 +1,11 @@
 """How many executions a pool takes, and the ids it offers for them.
 
-Short tasks would spend their time waiting for the leader's next commit, so a pool takes more than
-it has processes when they have been short lately: as many as it would run in a moment. If they turn
-out long after all, it takes no more of them and gives back what would have to wait for long.
+Short tasks would spend their time waiting for the leader's next commit. So while tasks are short, a
+pool takes more of them than it has processes: as many as it would run in a moment. If they turn out
+to be long, it takes no more, and gives back those that would wait for long.
 
-A long one now and then is no reason for that, and giving back costs the leader as much as granting:
-it takes several in a row. The caller holds the pool's lock.
+One long task among short ones does not change this, because giving back costs the leader as much as
+granting; several in a row do. The caller holds the pool's lock.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ LEAST_GROWTH_SECONDS = 0.001
 
 
 class Slots:
-    """The places of a pool."""
+    """The execution slots of a pool."""
 
     def __init__(self, size: int, entropy: Entropy) -> None:
         self._size = size
@@ -38,30 +38,30 @@ class Slots:
 
     @property
     def depth(self) -> int:
-        """How many executions a process may be given, one behind another."""
+        """How many executions may be queued in one process."""
         return DEEPEST if self.short else 1
 
     def took(self, seconds: float) -> None:
-        """An execution took so long."""
-        # However long it was, that says no more of the next ones, and one of many says little.
+        """Record how long an execution took."""
+        # Its exact length says nothing more about the next ones, and one of many says little.
         usual = self._usual_seconds
         moved = usual + WEIGHT * (min(seconds, LONG_SECONDS) - usual)
         self._usual_seconds = min(moved, MOST_GROWTH * usual + LEAST_GROWTH_SECONDS)
 
     def take_long(self) -> None:
-        """Executions take long, though none has ended that says so."""
+        """Record that executions take long, although none has ended yet."""
         self._usual_seconds = LONG_SECONDS
 
     def too_many(self, held: int) -> int:
-        """How many of those that are held would wait for long, and better do with the leader."""
+        """How many of the held executions would wait for long, and should go back to the leader."""
         return max(held - max(self._within(LONG_SECONDS), self._size), 0)
 
     def _within(self, seconds: float) -> int:
-        """How many executions all processes together end in a time."""
+        """How many executions all processes together finish in a time."""
         return int(self._size * seconds / max(self._usual_seconds, 1e-6))
 
     def free(self, held: int) -> list[str]:
-        """An execution id for every place that is free while so many are held."""
+        """An execution id for every slot that is free while so many are held."""
         backlog = min(self._within(BACKLOG_SECONDS), MAX_BACKLOG)
         free = max(self._size + backlog - held, 0)
         if free > len(self._spare):
@@ -74,10 +74,10 @@ class Slots:
         return [f"x{drawn[n : n + ID_BYTES].hex()}" for n in range(0, len(drawn), ID_BYTES)]
 
     def take(self, exec_ids: Iterable[str]) -> None:
-        """These ids are used."""
+        """Mark these ids as used."""
         used = set(exec_ids)
         self._spare = [exec_id for exec_id in self._spare if exec_id not in used]
 
     def forget(self) -> None:
-        """Offer no id again that was offered: a grant that nobody knows of may have it."""
+        """Forget the offered ids: an unknown grant may have used one."""
         self._spare.clear()

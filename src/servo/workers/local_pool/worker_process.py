@@ -1,9 +1,9 @@
 """One worker process, as its pool sees it.
 
-The process leads a process group of its own, which holds whatever user code starts. A signal goes
+The process leads a process group, which holds everything that user code starts. A signal goes
 to the whole group, and when the process has ended the rest of its group is killed: nothing that an
 execution started outlives the process. It is killed before the process is waited for, while its
-number cannot belong to anybody else yet. What has left the group is found by its mark (see
+number cannot belong to another process yet. What has left the group is found by its mark (see
 `servo.processes.descendants`).
 """
 
@@ -34,7 +34,7 @@ LOOK_SECONDS = 0.005
 BEHIND_SECONDS = 0.05
 MOST_UNREAD = 64 * 1024
 OVERHEAD_BYTES = 1024
-"""What the system keeps with a message that was not read yet, however small that is."""
+"""The memory that the system needs for an unread message, however small it is."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -71,8 +71,8 @@ class WorkerProcess:
             ours.close()
             self.forget()
             raise
-        with suppress(OSError):  # gone already, which is noticed when its socket is read
-            # Not in its arguments, which everybody on the machine can read.
+        with suppress(OSError):  # it has ended already; reading its socket shows that
+            # Not in its arguments, which every user of the machine can read.
             self.socket.sendall(framed_setup(setup))
 
     def _start(self, setup: ProcessSetup, passed: tuple[int, ...]) -> "subprocess.Popen[bytes]":
@@ -89,7 +89,7 @@ class WorkerProcess:
 
     @property
     def current(self) -> str | None:
-        """The execution it runs; others it was given lie behind it."""
+        """The execution it runs; the others are queued after it."""
         return next(iter(self.running), None)
 
     @property
@@ -102,21 +102,21 @@ class WorkerProcess:
 
     @property
     def stays(self) -> bool:
-        """Whether it goes on after what it was given."""
+        """Whether it continues after its executions."""
         return not (self.leaving or self.interrupted or (self.once and self.sent))
 
     @property
     def fresh(self) -> bool:
-        """Whether it was never given anything."""
+        """Whether it was never given an execution."""
         return not self.sent and self.stays
 
     def takes(self, depth: int, now: float) -> bool:
-        """Whether it can be given another execution, up to `depth` of them."""
+        """Whether it can take another execution, up to `depth` of them."""
         room = self.ready and len(self.running) < depth and self.stays
         return room and (not self.running or self.accepts_backlog(now))
 
     def accepts_backlog(self, now: float) -> bool:
-        """Whether others may lie behind what it runs: not for long, nor more than is soon read."""
+        """Whether more may be queued in it: not if they would wait long, or fill its socket."""
         unread = self._sent_bytes - self._read_bytes
         return now - self.since < BEHIND_SECONDS and unread < MOST_UNREAD
 
@@ -131,7 +131,7 @@ class WorkerProcess:
         self._unsent.append(data)
 
     def flush(self) -> None:
-        """Send what it was given, at once. If it is gone, that is noticed by reading its socket."""
+        """Send its executions at once. If it has ended, reading its socket shows that."""
         if self._unsent:
             data, self._unsent = b"".join(self._unsent), []
             self._permits.put(range(self._permitted + 1, self.sent + 1))
@@ -140,7 +140,7 @@ class WorkerProcess:
                 self.socket.sendall(data)
 
     def take_back(self) -> list[Assignment]:
-        """What it was given and has not begun: it never will, and another may have it."""
+        """Take back the executions it has not begun; another process may have them."""
         count = self._permits.take_back()
         taken = [self.running.popitem()[1] for _ in range(count)]
         for assignment in taken:
@@ -162,12 +162,12 @@ class WorkerProcess:
         return self._crash_record.begun - self.done
 
     def overdue_check(self, now: float) -> str:
-        """The check that it runs although its time is long over; empty if there is none."""
+        """The running check that is long past its deadline; empty if there is none."""
         found = self._crash_record.checking
         return found.what if found and now > found.until + CHECK_GRACE_SECONDS else ""
 
     def crash_output(self) -> tuple[bytes | None, str]:
-        """What it printed and did not store, None if that may hold secrets; where it crashed."""
+        """The output it did not store, None if that may hold secrets; and where it crashed."""
         size = os.fstat(self._output.fileno()).st_size
         most = min(size, MAX_BYTES)
         printed = os.pread(self._output.fileno(), most, size - most)
@@ -177,7 +177,7 @@ class WorkerProcess:
         )
 
     def resident_bytes(self) -> int:
-        """The memory it holds now; 0 where the system does not tell."""
+        """The memory it uses now; 0 if the system does not say."""
         try:
             return int(Path(f"/proc/{self.process.pid}/statm").read_bytes().split()[1]) * _PAGE
         except (OSError, IndexError, ValueError):
@@ -186,16 +186,16 @@ class WorkerProcess:
     # --- its end ------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Have it end after what it was given."""
+        """End it after its executions."""
         self.leaving = True
         if not self.running:
             self._hang_up()
 
     def interrupt(self, target: str | None, report: TaskFinished | None, kill_at: float) -> None:
-        """Have it stop what it runs, or be killed at an instant.
+        """Ask it to stop its execution, and kill it at an instant if it does not.
 
-        `target` ends as the report says, or unreported without one; anything else it was given is
-        to be done again.
+        `target` ends as the report says, or unreported without one; its other executions are to
+        be repeated.
         """
         if self.interrupted:
             self._kill_at = kill_at if self._kill_at is None else min(kill_at, self._kill_at)
@@ -212,7 +212,7 @@ class WorkerProcess:
             self._signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """End it: it sees that its pool is gone."""
+        """End it by closing its socket."""
         with suppress(OSError):
             self.socket.close()
         if self.running or not self.ready:
@@ -221,12 +221,12 @@ class WorkerProcess:
         self.forget()
 
     def ended(self) -> int:
-        """After it has hung up: its exit code. What it left can be asked for until `forget`."""
+        """Its exit code, after it closed its socket. Its files stay readable until `forget`."""
         self.socket.close()
         return self._gone()
 
     def forget(self) -> None:
-        """Let go of what it left."""
+        """Close the files it left."""
         self._crash_record.close()
         self._output.close()
         self._permits.close()
@@ -245,7 +245,7 @@ class WorkerProcess:
                 os.killpg(self.process.pid, number)
 
     def _gone(self) -> int:
-        """Wait for its end, and not for ever: user code may have left threads behind."""
+        """Wait for its end, but not for ever: user code may have left threads running."""
         if not self._ends_within(LEAVE_SECONDS):
             self._signal(signal.SIGKILL)
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
@@ -255,7 +255,7 @@ class WorkerProcess:
         return code
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether it ends in time; it is not waited for, so that its number stays its own."""
+        """Whether it ends in time; it is not reaped, so that its number stays its own."""
         pause = threading.Event()
         looked = os.WEXITED | os.WNOWAIT | os.WNOHANG
         for _ in range(round(seconds / LOOK_SECONDS)):

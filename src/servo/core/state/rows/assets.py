@@ -8,16 +8,16 @@ from servo.core.state.rows.row import Row
 
 
 class AssetRow(Row, frozen=True, kw_only=True):
-    """`latest_floor` is the seq that brought the newest output, or that wiped it.
+    """`latest_floor` is the seq of the newest output, or of the last wipe.
 
-    Nothing recorded at or before it becomes the latest any more: neither an output let out of
-    quarantine after a newer one was promoted, nor one from before a wipe.
+    No output recorded at or before it can become the latest: neither one approved after a newer one
+    was promoted, nor one from before a wipe.
 
-    `wiped_seq` is the seq that last wiped the whole asset. The rows of its partitions stay as they
-    are, however many: each that was last changed before counts as wiped (`state.derived`).
+    `wiped_seq` is the seq of the last wipe of the whole asset. The rows of its partitions do not
+    change: those last changed before it count as wiped (`state.derived`).
 
-    `data_changed_seq` is the seq that last made or observed data of another version than before, or
-    of none. For an asset with partitions each has its own.
+    `data_changed_seq` is the seq that last materialized or observed data of another version, or of
+    none. In an asset with partitions, each partition has its own.
     """
 
     asset_key: str
@@ -105,9 +105,9 @@ class PartitionSetRow(Row, frozen=True, kw_only=True):
 
 
 class MaterializationRow(Row, frozen=True, kw_only=True):
-    """`expired_at` is when its data was no longer kept: from then on it may be gone.
+    """`expired_at` is when its data expired: from then on it may be deleted.
 
-    `created_seq` and `created_index` are the position of the event that brought it.
+    `created_seq` and `created_index` are the position of the event that recorded it.
     """
 
     materialization_id: str
