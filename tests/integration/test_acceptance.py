@@ -97,7 +97,7 @@ def look_again(folder: Path) -> None:
 
 
 def runs(folder: Path) -> dict[str, dict[str, Any]]:
-    return {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
+    return {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "500")}
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_all_histories_have_pagination(folder: Path) -> None:
     _ = passes(folder, until=3)
     for command, name in HISTORIES.items():
         words = command.split()
-        every = [row[name] for row in listed(folder, *words, "--limit", "1000")]
+        every = [row[name] for row in listed(folder, *words, "--limit", "500")]
         assert len(every) >= 3, command
         assert [row[name] for row in listed(folder, *words, "--limit", "2")] == every[:2]
         older = listed(folder, *words, "--limit", "2", "--before", every[1])

@@ -363,6 +363,8 @@ def whole():
         ("--from 2024-01-09 --to 2024-01-03", 2, "'2024-01-09' comes after '2024-01-03'"),
         ("--partition 2023-12-31", 3, "no partition '2023-12-31'"),
         ("--all --concurrency 0", 2, "invalid concurrency: 0"),
+        ("--chunk-size 2", 2, "select some with --partition, a range with --from and --to"),
+        ("--partition a --all", 2, "--partition cannot be combined with another selection"),
         ("--all --tag odd", 2, "has no value"),
         ('group:"none" --all', 3, "no asset is selected"),
     ],
@@ -399,3 +401,18 @@ def test_a_preview_writes_nothing(tmp_path: Path) -> None:
     done = servo(tmp_path, "backfill", "preview", "code.py", "--all")
     assert (done.returncode, done.stdout != "") == (0, True), done.stderr
     assert not (tmp_path / ".servo").exists()
+
+
+def test_resume_lists_the_backfills_that_it_finished(tmp_path: Path) -> None:
+    code = "from servo import *\n@asset(partitions_def=StaticPartitionsDefinition(['a', 'b']))\n"
+    (tmp_path / "code.py").write_text(f"{code}def letter(): return 1\n")
+    created = asked(tmp_path, "backfill", "create", "code.py", "--all")
+    done = asked(tmp_path, "resume", "code.py")
+    [found] = done["backfills"]
+    assert found["backfill"]["backfill_id"] == created["backfill_id"]
+    assert (found["backfill"]["state"], found["failed"]) == ("SUCCEEDED", [])
+    assert asked(tmp_path, "resume", "code.py") == {
+        "items": [],
+        "next_cursor": None,
+        "backfills": [],
+    }

@@ -339,3 +339,46 @@ def test_a_caller_beside_dev_needs_none_of_the_code(tmp_path: Path) -> None:
         assert not [pid for pid in (*pids, pid) if (code / f"imported-{pid}").exists()]
         assert list(empty.iterdir()) == []
         assert running.stop() == 0
+
+
+AT_ONCE = """
+import os, time
+from pathlib import Path
+from servo import *
+
+def make(number):
+    @asset(name=f"NAME{number}")
+    def made():
+        Path(f"NAME-{os.getpid()}.pid").touch()
+        time.sleep(0.2)
+    return made
+
+defs = Definitions([make(number) for number in range(6)], executor=EXECUTOR)
+"""
+
+
+@pytest.mark.slow
+def test_the_executor_of_each_location_limits_its_workers(tmp_path: Path) -> None:
+    def write(name: str, executor: str) -> None:
+        code = AT_ONCE.replace("NAME", name).replace("EXECUTOR", executor)
+        (tmp_path / f"{name}.py").write_text(code)
+
+    def processes(name: str) -> int:
+        found = list(tmp_path.glob(f"{name}-*.pid"))
+        for one in found:
+            one.unlink()
+        return len(found)
+
+    write("narrow", "in_process_executor")
+    write("wide", "multiprocess_executor")
+    with dev(tmp_path, "narrow.py", "wide.py", "--workers", "3") as running:
+        assert "6 assets, 1 worker" in running.said("narrow.py: ")
+        assert "6 assets, 3 workers" in running.said("wide.py: ")
+        for name, most in (("narrow", 1), ("wide", 3)):
+            assert asked(tmp_path, "materialize", f"{name}.py")["run"]["state"] == "SUCCEEDED"
+            assert processes(name) == most
+
+        write("narrow", 'multiprocess_executor.configured({"max_concurrent": 2})')
+        running.said("loaded narrow.py: 6 assets")
+        assert asked(tmp_path, "materialize", "narrow.py")["run"]["state"] == "SUCCEEDED"
+        assert processes("narrow") == 2

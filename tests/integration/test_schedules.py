@@ -52,7 +52,7 @@ def once(context):
 
 
 def ticks_of(folder: Path, name: str) -> list[dict[str, Any]]:
-    return listed(folder, "schedule", "ticks", name, "--limit", "1000")
+    return listed(folder, "schedule", "ticks", name, "--limit", "500")
 
 
 class Dev(command_line.Dev):
@@ -81,7 +81,7 @@ def test_each_schedule_ticks_whatever_the_code_of_others_does(folder: Path) -> N
     [told] = {tick["message"] for tick in ticks_of(folder, "ends") if tick["status"] == "FAILED"}
     assert told == "the evaluator process ended with 7"
     assert ticks_of(folder, "stopped") == []
-    runs = {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "1000")}
+    runs = {run["run_id"]: run for run in listed(folder, "run", "list", "--limit", "500")}
     for tick in ticks_of(folder, "plain"):
         if tick["status"] == "TRIGGERED":
             assert runs[tick["run_id"]]["labels"]["servo/schedule"] == "plain"
@@ -100,7 +100,7 @@ def test_a_tick_and_its_runs_survive_a_kill_whole(folder: Path) -> None:
     triggered = [tick for tick in ticks_of(folder, "plain") if tick["status"] == "TRIGGERED"]
     runs = Counter(
         run["run_id"]
-        for run in listed(folder, "run", "list", "--limit", "1000")
+        for run in listed(folder, "run", "list", "--limit", "500")
         if run["labels"].get("servo/schedule") == "plain"
     )
     assert Counter(tick["run_id"] for tick in triggered) == runs

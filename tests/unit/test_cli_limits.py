@@ -130,3 +130,43 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 )
 def test_durations_are_told_in_the_largest_unit(duration: timedelta, text: str) -> None:
     assert format_duration(duration) == text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pool", "set", "any", "1"),
+        ("lane", "set", "backfill", "2"),
+        ("quota", "--max-runs", "3"),
+    ],
+)
+def test_setting_a_limit_creates_the_workspace(
+    servo: Run, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVO_STORE", str(tmp_path / "new"))
+    assert servo("admin", *words)[0] == 0
+    assert limits(servo)["max_concurrent_runs"] == (3 if words[0] == "quota" else None)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (("quota",), 3, "there is no store in"),
+        (("quota", "--max-runs", "many"), 2, "invalid limit: 'many'"),
+        (("pool", "remove", "any"), 3, "there is no store in"),
+        (("lane", "reset", "backfill"), 3, "there is no store in"),
+        (("pool", "list"), 3, "there is no store in"),
+    ],
+)
+def test_reading_or_lifting_a_limit_creates_nothing(
+    servo: Run,
+    words: tuple[str, ...],
+    code: int,
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SERVO_STORE", str(tmp_path / "new"))
+    found, _, told = servo("admin", *words)
+    assert (found, error in told) == (code, True)
+    assert not (tmp_path / "new").exists()

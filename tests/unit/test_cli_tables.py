@@ -73,3 +73,41 @@ def test_rows_become_facts_where_even_wrapped_cells_are_too_wide() -> None:
 @pytest.mark.parametrize("width", range(20, 140))
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert all(len(line) <= width for line in _printed(_sensors(), width))
+
+
+def _outputs() -> FittedTable:
+    table = grid("output", "partition", "created", "status", "run", ids=("output", "run"))
+    table.add_row("x8af31e0b9ae5a85da8e8", "2024-01-03", "2026-11-16 14:59:05Z", "latest", RUN)
+    table.add_row("x204874ef8cfe11a618cd", "2024-01-02", "2026-11-16 14:58:57Z", "promoted", RUN)
+    return table
+
+
+RUN = "run_6hu2th3hw5gegg3qquu7qohhr4"
+
+
+def test_ids_move_below_their_row_where_the_table_is_too_wide() -> None:
+    assert _printed(_outputs(), 70) == [
+        "partition   created               status",
+        "──────────────────────────────────────────",
+        "2024-01-03  2026-11-16 14:59:05Z  latest",
+        f"  output x8af31e0b9ae5a85da8e8  run {RUN}",
+        "2024-01-02  2026-11-16 14:58:57Z  promoted",
+        f"  output x204874ef8cfe11a618cd  run {RUN}",
+    ]
+    assert _printed(_outputs(), 120)[0].split() == [
+        "output",
+        "partition",
+        "created",
+        "status",
+        "run",
+    ]
+
+
+def test_ids_that_do_not_fit_on_a_line_make_a_list_of_facts() -> None:
+    assert [line.split()[0] for line in _printed(_outputs(), 45)[:5]] == [
+        "output",
+        "partition",
+        "created",
+        "status",
+        "run",
+    ]

@@ -21,7 +21,7 @@ from servo.host.projects import ProjectCreated
 from servo.operations.admin import Collected, Comparison, Inspection, Rebuilt, VerifyReport
 from servo.operations.assets import AssetDetail, AssetHistory, FreshnessHistory, WipeResult
 from servo.operations.backfill_requests import BackfillBegun, BackfillPreview
-from servo.operations.backfills import BackfillChanged, BackfillDetail, BackfillFinished
+from servo.operations.backfills import BackfillChanged, BackfillDetail, BackfillFinished, Resumed
 from servo.operations.dynamic_partitions import PartitionSetChange
 from servo.operations.explain import Explanation
 from servo.operations.interface.listing import Listing
@@ -97,7 +97,7 @@ RESULTS: Mapping[str, tuple[Any, ...]] = MappingProxyType(
         "quarantine approve": (QuarantineDecision,),
         "quarantine list": (Listing[QuarantinedOutput],),
         "quarantine reject": (QuarantineDecision,),
-        "resume": (Listing[RunDetail],),
+        "resume": (Resumed,),
         "run cancel": (RunCancelled,),
         "run list": (RunListing,),
         "run retry": (RunDetail,),

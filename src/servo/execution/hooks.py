@@ -20,10 +20,12 @@ from servo.core.retry import FailedAttempt, FailureKind, GiveUp, Spent, retry_or
 from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
 from servo.leader.assignments import Assignment, TaskResult
+from servo.planning.job_retries import retry_of_task
 from servo.processes.stopping import is_from_outside
 from servo.sdk.assets.context import Logger
 from servo.sdk.assets.hooks import Happened, HookContext, HookDefinition, When
 from servo.sdk.assets.results import Failure as Told
+from servo.sdk.definitions.jobs import AssetJob
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.resources.run_config import RunConfig
@@ -65,8 +67,11 @@ class Hooks:
         """The hooks of the asset, then those of the job that are not the asset's."""
         maker = self._project.makers.get(key)
         own: tuple[HookDefinition, ...] = () if maker is None else maker.behaviour.hooks
-        job = self._project.jobs.get(work.run_tags.get(JOB_LABEL, ""))
+        job = self._job(work)
         return own if job is None else tuple(dict.fromkeys((*own, *job.hooks)))
+
+    def _job(self, work: Assignment) -> AssetJob | None:
+        return self._project.jobs.get(work.run_tags.get(JOB_LABEL, ""))
 
     def _which(self, work: Assignment, key: AssetKey, done: TaskResult) -> When | None:
         if done.outcome is TaskOutcome.SUCCEEDED:
@@ -76,7 +81,7 @@ class Hooks:
         return When.FAILURE if self._is_final(work, key, done) else None
 
     def _is_final(self, work: Assignment, key: AssetKey, done: TaskResult) -> bool:
-        policy = self._project.retry_of(key)
+        policy = retry_of_task(self._project, key, work.operation, self._job(work))
         error = done.error or TaskError(code="", message="")
         wait = done.retry_after_ms
         failure = FailedAttempt(

@@ -17,6 +17,7 @@ from servo.core.declared import Declared
 from servo.errors import Conflict, Invalid, ServoError
 from servo.host.leading import LeadingHost
 from servo.host.location_code import refuse_shared
+from servo.sdk.definitions.executors import at_most
 from servo.workspace.composition import system_clock
 
 
@@ -44,7 +45,13 @@ class FollowedCode:
     """A code location of a session, watched and reloaded by itself."""
 
     def __init__(
-        self, session: LeadingHost, setup: ProcessSetup, found: Examined, listener: ListensToCode
+        self,
+        session: LeadingHost,
+        setup: ProcessSetup,
+        found: Examined,
+        listener: ListensToCode,
+        *,
+        workers: int,
     ) -> None:
         self._session = session
         self._setup = setup
@@ -53,6 +60,7 @@ class FollowedCode:
         self._clock = system_clock()
         self._error = found.error
         self._declared = found.declared
+        self._most_workers = workers
         self._others: Sequence[FollowedCode] = ()
         self._files = found.files
         self._seen = found.fingerprint
@@ -65,6 +73,11 @@ class FollowedCode:
     def name(self) -> str:
         """The name of the location."""
         return self._location.name
+
+    @property
+    def workers(self) -> int:
+        """How many workers it has: as many as were asked for, or fewer if its executor says so."""
+        return self._session.pool.of(self.name).size
 
     @property
     def is_loaded(self) -> bool:
@@ -125,7 +138,7 @@ class FollowedCode:
         except ServoError as error:
             self._refuse(str(error))
             return
-        self._session.pool.of(self.name).renew()
+        self._session.pool.of(self.name).renew(at_most(self._most_workers, found.executor))
         self._error = self._refusal = ""
         self._loaded = self._seen
         before, self._declared = self._declared, found.declared

@@ -7,8 +7,6 @@ import msgspec
 from servo.code.backfills.requests import Asked, Choice, Outline, Which, again, created
 from servo.code.evaluator.messages import (
     BackfillPlanned,
-    CodeDescribed,
-    DescribeCode,
     PlanBackfill,
 )
 from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillCreated
@@ -16,7 +14,6 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.core.tags import request_tags
 from servo.errors import Conflict
 from servo.operations.backfills import present_backfill
-from servo.operations.deployments import deploy_unless_led
 from servo.operations.interface.evaluating import Evaluates, answer_from
 from servo.operations.interface.moments import PRESENT
 from servo.operations.interface.roles import operation, step
@@ -107,11 +104,6 @@ def prepare_backfill(
     """The event that creates a backfill, None if there is nothing to do; stores a long list."""
     asked = with_tags(asked)
     found = _outline(evaluates, asked, select)
-    if asked.choice.which == "stale" and workspace.leader() is None:
-        # What is stale depends on the code as it is, not as it was deployed.
-        described = answer_from(evaluates, DescribeCode(), CodeDescribed)
-        deploy_unless_led(workspace, asked.location, described.declared)
-        found = _outline(evaluates, asked, select)
     return created(workspace.store, workspace.paths, asked, found) if found.typed else None
 
 

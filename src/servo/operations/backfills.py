@@ -18,6 +18,7 @@ from servo.errors import Conflict, NotFound
 from servo.operations.interface.listing import Listing, Page
 from servo.operations.interface.moments import PRESENT, AsOf
 from servo.operations.interface.roles import operation, step
+from servo.operations.runs import RunDetail
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
 from servo.workspace.receipt import Receipt
@@ -38,6 +39,15 @@ class BackfillFinished(msgspec.Struct, frozen=True, kw_only=True):
 
     backfill: ShownBackfill
     failed: list[str]
+
+
+class Resumed(Listing[RunDetail], frozen=True, kw_only=True):
+    """Interrupted runs that were finished, and backfills that were waited for.
+
+    A backfill that is paused stays paused, and is listed as such.
+    """
+
+    backfills: list[BackfillFinished]
 
 
 class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 
 from servo.core import bitmaps
 from servo.errors import NotFound
-from servo.operations.interface.listing import check_limit
+from servo.operations.interface.listing import DEFAULT_LIMIT, check_limit
 from servo.operations.interface.moments import AsOf, instant_of
 from servo.operations.interface.roles import operation
 from servo.projection.partitions.report import PartitionReader, PartitionReport
@@ -68,7 +68,7 @@ class PartitionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which partitions to list: at most `limit` ranges, after the partition `after`."""
 
     status: PartitionFilter | None = None
-    limit: int
+    limit: int = DEFAULT_LIMIT
     after: str | None = None
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ def list_partitions(
 ) -> PartitionListing:
     """The partitions of an asset in order; consecutive ones with the same status form one range."""
     report = _report(workspace, asset, as_of=as_of)
-    found = ranges_of(report, query)
+    found = ranges_of(report, query.status, after=query.after, most=query.limit + 1)
     items = found[: query.limit]
     whole = query.status is None and query.after is None
     return PartitionListing(
@@ -127,9 +127,12 @@ def _report(workspace: Workspace, asset: str, *, as_of: AsOf | None = None) -> P
     return workspace.read(use, as_of=as_of)
 
 
-def ranges_of(report: PartitionReport, query: PartitionQuery) -> list[PartitionRange]:
-    """A page of ranges, and one more if there are more."""
-    found = sorted(_alike(report, query), key=lambda one: one.low)[: query.limit + 1]
+def ranges_of(
+    report: PartitionReport, wanted: PartitionFilter | None, *, after: str | None, most: int
+) -> list[PartitionRange]:
+    """The first ranges of partitions with a status, after a partition."""
+    behind = report.space.everything & ~bitmaps.span(0, _start(report, after))
+    found = sorted(_alike(report, wanted, behind, most), key=lambda one: one.low)[:most]
     return [_range(report, one) for one in found]
 
 
@@ -145,14 +148,15 @@ class _Alike(NamedTuple):
     stale: StaleReason | None
 
 
-def _alike(report: PartitionReport, query: PartitionQuery) -> Iterator[_Alike]:
-    """The first ranges of every kind: enough of each to fill a page and know if there is more."""
-    behind = report.space.everything & ~bitmaps.span(0, _start(report, query.after))
+def _alike(
+    report: PartitionReport, wanted: PartitionFilter | None, among: int, most: int
+) -> Iterator[_Alike]:
+    """The first ranges of every kind, as many of each as are wanted of all."""
     for status in DisplayStatus:
         for reason, bits in _by_reason(report).items():
-            if _is_wanted(query.status, status, reason):
-                chosen = report.status.shown(status) & bits & behind
-                pairs, _ = bitmaps.first_ranges(chosen, query.limit + 1)
+            if _is_wanted(wanted, status, reason):
+                chosen = report.status.shown(status) & bits & among
+                pairs, _ = bitmaps.first_ranges(chosen, most)
                 yield from (_Alike(low, high, status, reason) for low, high in pairs)
 
 

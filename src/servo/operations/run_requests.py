@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from servo.code.evaluator.messages import PlanRetry, PlanRun, RunPlanned
+from servo.code.evaluator.messages import PlanRetry, PlanRun, RunPlanned, RunScope
 from servo.core.ids import check_text
 from servo.core.keys import TaskOperation
 from servo.core.partitions import shown_partition
 from servo.core.plan import Plan, TaskSpec
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import TaskState
-from servo.core.tags import MAX_PRIORITY, PRIORITIES, request_tags
+from servo.core.tags import JOB_LABEL, MAX_PRIORITY, PRIORITIES, request_tags
 from servo.errors import Conflict, NotFound
 from servo.operations.interface.evaluating import Evaluates, answer_from
 from servo.operations.interface.moments import PRESENT
@@ -41,7 +41,7 @@ RUN_KEY_PREFIX = "manual:"
 """What a person's run key begins with: none of a schedule or a sensor is ever the same."""
 
 
-class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+class NewRun(RunScope, frozen=True, kw_only=True):
     """A requested run: a selection or a job, and how to run it.
 
     Without either, every asset is materialized. `ranges` are first and last partitions. Repeating a
@@ -50,14 +50,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     in a process of its own.
     """
 
-    select: tuple[str, ...] = ()
-    job: str | None = None
-    checks_only: bool = False
-    partitions: tuple[str, ...] = ()
-    ranges: tuple[tuple[str, str], ...] = ()
-    config: dict[str, Any] = {}
-    tags: dict[str, str] = {}
-    default_tags: dict[str, str] = {}
+    tags: dict[str, str] = msgspec.field(default_factory=dict)
+    default_tags: dict[str, str] = msgspec.field(default_factory=dict)
     isolate: bool = False
     priority: int = 0
     run_key: str | None = None
@@ -156,15 +150,7 @@ class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def prepare_run(evaluates: Evaluates, new: NewRun) -> PreparedRun:
     """Plan a run; refuses what the code cannot do."""
-    question = PlanRun(
-        select=new.select,
-        job=new.job,
-        checks_only=new.checks_only,
-        partitions=new.partitions,
-        ranges=new.ranges,
-        config=new.config,
-    )
-    found = answer_from(evaluates, question, RunPlanned)
+    found = answer_from(evaluates, PlanRun.of(new), RunPlanned)
     tags = request_tags(
         new.tags, defaults=new.default_tags, location=found.location, isolate=new.isolate
     )
@@ -202,7 +188,9 @@ def prepare_retry(
     """Plan the run that repeats these tasks of another."""
     run = repeated.run
     tasks: tuple[TaskRow, ...] = tuple(repeated.tasks)
-    question = PlanRetry(run_id=run.run_id, tasks=tasks, select=tuple(select))
+    question = PlanRetry(
+        run_id=run.run_id, job=run.labels.get(JOB_LABEL), tasks=tasks, select=tuple(select)
+    )
     found = answer_from(evaluates, question, RunPlanned)
     return PreparedRun(
         plan=found.plan,
@@ -210,6 +198,7 @@ def prepare_retry(
         location=found.location,
         labels=run.labels,
         again=run,
+        executor=found.executor,
     )
 
 

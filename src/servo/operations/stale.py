@@ -12,10 +12,10 @@ import msgspec
 from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.state.rows.assets import AssetRow, MaterializationRow
 from servo.errors import Invalid
-from servo.operations.interface.listing import check_limit
+from servo.operations.interface.listing import DEFAULT_LIMIT, check_limit
 from servo.operations.interface.moments import AsOf, instant_of
 from servo.operations.interface.roles import operation
-from servo.operations.partitions import PartitionFilter, PartitionQuery, PartitionRange, ranges_of
+from servo.operations.partitions import PartitionFilter, PartitionRange, ranges_of
 from servo.projection.partitions.report import PartitionReader
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -41,7 +41,7 @@ class StaleItem(msgspec.Struct, frozen=True, kw_only=True):
 class StaleQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A page: `limit` items, starting at `asset`, after its partition `after`."""
 
-    limit: int
+    limit: int = DEFAULT_LIMIT
     asset: str | None = None
     after: str | None = None
 
@@ -107,12 +107,12 @@ class _Stale:
         """What is stale of an asset, at most so many."""
         if not asset.partitions:
             return self._whole(asset)
-        query = PartitionQuery(status=PartitionFilter.STALE, limit=limit, after=after)
         try:
             report = self._reader.report(asset.asset_key)
         except Invalid:
             return []  # a definition that only its code can read
-        return [_item(asset, one) for one in ranges_of(report, query)[:limit]]
+        found = ranges_of(report, PartitionFilter.STALE, after=after, most=limit)
+        return [_item(asset, one) for one in found]
 
     def _whole(self, asset: AssetRow) -> list[StaleItem]:
         found = self._reason(asset)

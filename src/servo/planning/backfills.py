@@ -30,7 +30,7 @@ class Backfilled:
     """The assets of a backfill, and how their partitions depend on each other at one time."""
 
     def __init__(self, project: Project, keys: Sequence[AssetKey], moment: Moment) -> None:
-        self._project = project
+        self.project = project
         self.relations = Relations(project, moment)
         self.assets = project.executable(keys)
         divided = [key for key in self.assets if self.relations.definition(key) is not None]
@@ -67,7 +67,7 @@ class Backfilled:
 
     def of(self, owner: AssetKey) -> "OfOne":
         """The backfill over the partitions of one asset."""
-        return OfOne(self._project, self.relations, (self.assets, self._divided), owner)
+        return OfOne(self.project, self.relations, (self.assets, self._divided), owner)
 
 
 class OfOne:

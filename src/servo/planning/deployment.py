@@ -114,5 +114,5 @@ def _check_place(row: _Row | None, location: str, what: str) -> None:
     if place != location:
         raise Conflict(
             f"{what} is already defined by the code location {place} in this workspace",
-            remedy="rename one of the two, or use another --workspace",
+            remedy="rename one of the two, or deploy one to another workspace",
         )

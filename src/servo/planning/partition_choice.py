@@ -109,7 +109,7 @@ def _check_asked(
         names = ", ".join(key.to_user_string() for key in divided[:5])
         raise Invalid(
             f"these assets are partitioned, but no partition was given: {names}",
-            remedy=f"pass one (such as --partition {example!r}), or exclude them: "
+            remedy=f"pass a partition (such as {example!r}), or exclude them: "
             + " and ".join(f'not key:"{key.to_user_string()}"' for key in divided[:3]),
         )
 

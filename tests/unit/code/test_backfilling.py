@@ -220,7 +220,8 @@ def test_partitions_that_cannot_be_meant_are_told(
     ],
 )
 def test_numbers_that_make_no_sense_are_told(changes: dict[str, int]) -> None:
-    with pytest.raises(Invalid, match="use a whole number from"):
+    [(field, value)] = changes.items()
+    with pytest.raises(Invalid, match=f"invalid {field}: {value}; use a whole number from"):
         _ = outline(seen(daily), replace(asked(which="all"), **changes), NOTHING)
 
 

@@ -24,6 +24,7 @@ from servo import (
     Skip,
     asset,
     build_hook_context,
+    define_asset_job,
     failure_hook,
     materialize,
     multi_asset,
@@ -236,15 +237,12 @@ def test_every_output_of_a_function_can_be_asked_for() -> None:
 
 
 def test_the_hooks_of_a_job_are_called_for_its_runs() -> None:
-    class Job:
-        hooks = (tell_success, tell_failure)
-
     @asset(hooks={tell_success})
     def made() -> int:
         raise AssertionError("not called here")
 
-    project = Project([made])
-    project.jobs = {"nightly": Job()}  # pyright: ignore[reportAttributeAccessIssue] - all that is used of it
+    job = define_asset_job("nightly", hooks=[tell_success, tell_failure])
+    project = Project([made], jobs=[job])
     hooks = Hooks(project, logging.getLogger("test"), {}, load=str)
     work = Assignment(
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=1, attempt_id="a",

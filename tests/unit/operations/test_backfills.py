@@ -6,7 +6,15 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from servo import Definitions, StaticPartitionsDefinition, asset, materialize
+from servo import (
+    AssetDep,
+    Definitions,
+    PartitionMapping,
+    StaticPartitionMapping,
+    StaticPartitionsDefinition,
+    asset,
+    materialize,
+)
 from servo.code.evaluator.answering import EvaluatorHere
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation
 from servo.code.evaluator.messages import (
@@ -38,6 +46,7 @@ from servo.operations.backfills import (
 from servo.operations.deployments import deploy_unless_led
 from servo.operations.interface.evaluating import NO_SALT, Evaluates
 from servo.operations.interface.listing import Page
+from servo.operations.status import get_status
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.definitions.project import Project
 from servo.sdk.triggers.resolution import declared
@@ -119,7 +128,10 @@ def test_the_evaluator_refuses_with_the_kind_and_the_remedy(
         _ = preview_backfill(
             workspace, evaluator, Asked(choice=Choice(keys=("z",)), request_id="x")
         )
-    with pytest.raises(Invalid, match="no partitions were selected; select some with --partition"):
+    with pytest.raises(
+        Invalid,
+        match="no partitions were selected; pass keys, a range with",
+    ):
         _ = preview_backfill(workspace, evaluator, Asked(choice=Choice(), request_id="x"))
 
 
@@ -177,10 +189,44 @@ def test_what_is_stale_is_told_by_the_code_as_it_is_and_not_as_it_was_deployed()
     workspace = workspace_of(instance, actor="user:ada@laptop")
     _ = materialize([versioned("1")], instance=instance, partition_keys=["a", "b"])
     stale = Asked(choice=Choice(which="stale"), request_id="one", location="code.py")
-    project = Definitions([versioned("2")]).project()
-    begun = create_backfill(workspace, evaluator_of(workspace, project), stale)
+    before = get_status(workspace).applied_seq
+    for version, partitions in (("1", ("c",)), ("2", ("a", "b", "c"))):
+        evaluator = evaluator_of(workspace, Definitions([versioned(version)]).project())
+        assert preview_backfill(workspace, evaluator, stale).partitions == partitions
+    assert get_status(workspace).applied_seq == before  # a preview writes nothing
+    begun = create_backfill(workspace, evaluator, stale)
     assert begun is not None
     assert begun.partitions == 3
+
+
+def downstream(mapping: PartitionMapping | None = None) -> list[AssetsDefinition]:
+    letters = StaticPartitionsDefinition(["a", "b", "c"])
+
+    @asset(partitions_def=letters)
+    def above() -> str:
+        return "x"
+
+    @asset(partitions_def=letters, deps=[AssetDep(above, partition_mapping=mapping)])
+    def below() -> str:
+        return "y"
+
+    return [above, below]
+
+
+def test_what_is_stale_follows_dependencies_that_are_not_deployed_yet() -> None:
+    instance = ServoInstance.ephemeral()
+    workspace = workspace_of(instance, actor="user:ada@laptop")
+    [above, below] = downstream()
+    _ = materialize([above, below], instance=instance, partition_keys=["a", "b", "c"])
+    _ = materialize([above], instance=instance, partition_keys=["a"])
+    stale = Asked(choice=Choice(which="stale"), request_id="one", location="code.py")
+    for mapping, partitions in (
+        (None, ("a",)),
+        (StaticPartitionMapping({"a": "b"}), ("b",)),
+    ):
+        project = Definitions(downstream(mapping)).project()
+        found = preview_backfill(workspace, evaluator_of(workspace, project), stale, ["below"])
+        assert found.partitions == partitions
 
 
 def test_a_backfill_has_the_tags_of_its_request_of_the_project_and_of_its_code(

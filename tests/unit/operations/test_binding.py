@@ -21,7 +21,9 @@ from servo.operations.interface.binding import (
 from servo.operations.interface.catalog import operations
 from servo.operations.interface.evaluating import Evaluates
 from servo.operations.interface.listing import Page
+from servo.operations.partitions import PartitionQuery
 from servo.operations.runs import get_run, list_runs
+from servo.operations.stale import StaleQuery
 from servo.testing.shop import RUN, copy_of, evaluator_of, shop
 from servo.workspace.workspace import Workspace
 
@@ -178,7 +180,6 @@ def test_a_tick_without_an_offset_is_in_the_time_zone_of_its_schedule(server: Se
     ("target", "parameter", "message"),
     [
         ("/runs?limit=many", "limit", "invalid value for limit: 'many'; pass an integer"),
-        ("/runs", "limit", "the parameter limit is missing; pass limit"),
         ("/runs?limit=1&limit=2", "limit", "the parameter limit is given 2 times; give it once"),
         (
             "/status?colour=red",
@@ -234,6 +235,13 @@ def test_a_value_of_a_body_that_does_not_fit_is_named(
     assert (refused.value.parameter, str(refused.value)) == (parameter, message)
 
 
+def test_a_parameter_that_is_missing_is_named(server: Server) -> None:
+    with pytest.raises(InvalidParameter) as refused:
+        server.answer("PUT", "/quotas", {})
+    message = "the parameter limits is missing; pass limits"
+    assert (refused.value.parameter, str(refused.value)) == ("limits", message)
+
+
 def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
     binder = Binder(workspace, Dependencies(pytest.fail, wait=pytest.fail))
     one = operations()["runs.list_runs"]
@@ -243,13 +251,27 @@ def test_a_body_that_is_no_json_object_is_refused(workspace: Workspace) -> None:
         binder.respond(one, OperationRequest(body=b"{"))
 
 
-@pytest.mark.parametrize("name", ["runs.list_runs", "stale.list_stale"])
-@pytest.mark.parametrize("limit", ["0", "-1"])
-def test_a_page_of_no_rows_is_refused(name: str, limit: str, workspace: Workspace) -> None:
+PAGED: list[tuple[str, dict[str, str]]] = [
+    ("runs.list_runs", {}),
+    ("stale.list_stale", {}),
+    ("partitions.list_partitions", {"asset": "orders"}),
+]
+
+
+@pytest.mark.parametrize(("name", "path"), PAGED)
+@pytest.mark.parametrize("limit", ["0", "-1", "501", "9" * 18])
+def test_the_size_of_a_page_has_a_range(
+    name: str, path: dict[str, str], limit: str, workspace: Workspace
+) -> None:
     binder = Binder(workspace, Dependencies(pytest.fail, wait=pytest.fail))
     with pytest.raises(Invalid) as refused:
-        binder.respond(operations()[name], OperationRequest(query=[("limit", limit)]))
-    assert str(refused.value) == f"invalid limit: {limit}; use a whole number of at least 1"
+        binder.respond(operations()[name], OperationRequest(path=path, query=[("limit", limit)]))
+    assert str(refused.value) == f"invalid limit: {limit}; use a whole number from 1 to 500"
+
+
+def test_a_page_has_fifty_rows_unless_told() -> None:
+    assert Page().limit == PartitionQuery().limit == StaleQuery().limit == 50
+    assert Page(limit=500).limit == 500
 
 
 @pytest.mark.parametrize("priority", [-1_000_000_001, 1_000_000_001])

@@ -192,6 +192,12 @@ def test_pages_together_are_everything(limit: int) -> None:
     assert [one.first for one in found] == ["a", "c", "e", None]
 
 
+def test_the_largest_page_knows_whether_there_is_more() -> None:
+    world = World()
+    world.deploy(divided("x"), whole("z"))
+    assert list_stale(world.workspace, StaleQuery(limit=500)).items == world.stale()
+
+
 def test_the_partitions_of_an_asset_are_listed_with_the_same_times() -> None:
     world = World()
     world.deploy(divided("a"), divided("b", "a"))

@@ -137,7 +137,12 @@ def test_assets_of_one_function_are_made_together_for_each_partition() -> None:
 @pytest.mark.parametrize(
     ("assets", "keys", "wrong", "remedy"),
     [
-        ([made("raw", DAYS)], (), "no partition was given: raw", "--partition '2024-01-31'"),
+        (
+            [made("raw", DAYS)],
+            (),
+            "no partition was given: raw",
+            "pass a partition (such as '2024-01-31')",
+        ),
         ([made("raw", DAYS)], ("2024-02-01",), "raw has no partition '2024-02-01'", "'2024-01-31'"),
         ([made("raw", DAYS)], ("x", "y"), "no partition 'x' and 1 others", "'2024-01-01' to"),
         (

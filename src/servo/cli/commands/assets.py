@@ -1,5 +1,6 @@
 """`servo asset`: show an asset and its outputs, or wipe it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,9 +17,11 @@ from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.cli.rendering.run_rows import failure_shown
 from servo.cli.rendering.tables import facts, grid
 from servo.core.freshness import FreshnessState
+from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
 from servo.operations.assets import (
     AssetDetail,
+    AssetOutput,
     Freshness,
     FreshnessHistory,
     OutputVerdict,
@@ -108,18 +111,10 @@ def history(
     if json_:
         emit_json(found)
         return
-    table = grid("output", "created", "run", "rows", "size", "status", whole=1)
-    for one in found.items:
-        table.add_row(
-            one.materialization_id,
-            instant(one.created_at),
-            one.run_id,
-            "" if one.row_count is None else number(one.row_count),
-            "" if one.byte_size is None else size(one.byte_size),
-            Text(one.verdict.value, _STYLE[one.verdict]),
-        )
     out = console()
-    out.print(table if found.items else f"{found.asset_key} has never been materialized.")
+    out.print(
+        _outputs(found.items) if found.items else f"{found.asset_key} has never been materialized."
+    )
     tell_older(found.next_cursor)
     if found.late_successes:
         late = plural(found.late_successes, "attempt")
@@ -189,6 +184,23 @@ def _definition(known: AssetDetail) -> Any:
             table.add_row(name, Text(value))
     if known.freshness is not None:
         table.add_row("freshness", _fresh(known.freshness))
+    return table
+
+
+def _outputs(found: Sequence[AssetOutput]) -> Any:
+    table = grid(
+        "output", "partition", "created", "rows", "size", "status", "run", ids=("output", "run")
+    )
+    for one in found:
+        table.add_row(
+            one.materialization_id,
+            shown_partition(one.partition_key),
+            instant(one.created_at),
+            "" if one.row_count is None else number(one.row_count),
+            "" if one.byte_size is None else size(one.byte_size),
+            Text(one.verdict.value, _STYLE[one.verdict]),
+            one.run_id,
+        )
     return table
 
 

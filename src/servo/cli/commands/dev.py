@@ -34,6 +34,7 @@ from servo.host.followed_code import FollowedCode
 from servo.host.leading import LeadingHost
 from servo.host.location_code import refuse_shared
 from servo.leader.lease import HostedTriggers
+from servo.sdk.definitions.executors import at_most
 from servo.workspace.composition import system_clock
 
 LOOK_EVERY = 0.2
@@ -59,20 +60,20 @@ def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) ->
     chosen = locations(code, as_dagster=as_dagster)
     setups = [where.setup(location, stays=True) for location in chosen]
     found = examine(chosen)
-    pairs = zip(chosen, found, strict=True)
+    pairs = list(zip(chosen, found, strict=True))
     refuse_shared({location.name: one.declared for location, one in pairs})
     every = INBOX_OF_A_BUCKET if where.address.is_shared else INBOX_OF_A_FOLDER
     leading = LeadingHost(
         *setups,
-        workers=workers,
+        workers={location.name: at_most(workers, one.executor) for location, one in pairs},
         settings=Settings(inbox_every=every),
         triggers=HostedTriggers.ALL,
         command="dev",
     )
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
-        at_work = Development(session, setups, found)
+        at_work = Development(session, setups, found, workers=workers)
         try:
-            at_work.begin(workers)
+            at_work.begin()
             at_work.go_on()
         except KeyboardInterrupt:
             at_work.end()
@@ -82,14 +83,19 @@ class Development:
     """A permanent leader that follows the code of its locations."""
 
     def __init__(
-        self, session: LeadingHost, setups: Sequence[ProcessSetup], found: Sequence[Examined]
+        self,
+        session: LeadingHost,
+        setups: Sequence[ProcessSetup],
+        found: Sequence[Examined],
+        *,
+        workers: int,
     ) -> None:
         self._session = session
         self._clock = system_clock()
         self._out = console()
         self._narrator = Narrator(self.say, session.has)
         self._codes = [
-            FollowedCode(session, setup, one, self)
+            FollowedCode(session, setup, one, self, workers=workers)
             for setup, one in zip(setups, found, strict=True)
         ]
 
@@ -112,13 +118,13 @@ class Development:
         """Print why workers cannot start."""
         self.say(Text(f"cannot start workers for {location}: {why}", "red"))
 
-    def begin(self, workers: int) -> None:
+    def begin(self) -> None:
         """Print the locations, and start the triggers and interrupted runs."""
         for code in self._codes:
             code.begin(self._codes)
         for code in self._codes:
             has = _counted(code.declared) if code.is_loaded else "not loaded"
-            self.say(f"{code.name}: {has}, {plural(workers, 'worker')}{self._how(code)}")
+            self.say(f"{code.name}: {has}, {plural(code.workers, 'worker')}{self._how(code)}")
         self._session.questions.load_edits = self._load_edits
         _ = self._session.service.read(self._narrator.begin)
         self._narrator.tell()

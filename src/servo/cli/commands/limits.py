@@ -7,9 +7,16 @@ import click
 from servo.cli.options.durations import MILLISECOND, format_duration, parse_duration
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option
-from servo.cli.options.workspace import with_workspace
+from servo.cli.options.workspace import (
+    Where,
+    at_a_workspace,
+    open_without_user_code,
+    with_new_workspace,
+    with_workspace,
+)
 from servo.cli.rendering.output import console, emit_json
-from servo.cli.rendering.receipts import QUEUED, tell_change, tell_receipt
+from servo.cli.rendering.receipts import tell_change
+from servo.cli.rendering.replay_bar import replay_bar
 from servo.cli.rendering.tables import grid
 from servo.errors import Invalid
 from servo.operations.interface.listing import Listing
@@ -25,7 +32,7 @@ from servo.operations.quotas import (
     set_pool_limit,
     set_quota,
 )
-from servo.workspace.workspace import Workspace
+from servo.workspace.workspace import Workspace, unwatched
 
 NONE = "none"
 MOST_DIGITS = 18
@@ -41,14 +48,14 @@ def pool() -> None:
 @click.argument("name")
 @click.argument("limit", type=click.IntRange(0))
 @json_option
-@with_workspace
+@with_new_workspace
 def set_(*, workspace: Workspace, name: str, limit: int, json_: bool) -> int:
-    """Let at most LIMIT tasks of the pool NAME run at once; with 0, none starts."""
+    """Let at most LIMIT tasks of the pool NAME run at once; with 0, none starts.
+
+    Creates the workspace if it does not exist.
+    """
     found = set_pool_limit(workspace, name, limit)
-    if json_:
-        emit_json(found)
-        return QUEUED if found.receipt.queued else 0
-    return tell_receipt(found.receipt, f"Limited the pool {name} to {limit}.")
+    return tell_change(found, f"Limited the pool {name} to {limit}.", json_=json_)
 
 
 @pool.command("remove", short_help="Remove the limit of a pool.")
@@ -58,10 +65,7 @@ def set_(*, workspace: Workspace, name: str, limit: int, json_: bool) -> int:
 def remove(*, workspace: Workspace, name: str, json_: bool) -> int:
     """Remove the limit of the pool NAME."""
     found = remove_pool_limit(workspace, name)
-    if json_:
-        emit_json(found)
-        return QUEUED if found.receipt.queued else 0
-    return tell_receipt(found.receipt, f"Removed the limit of the pool {name}.")
+    return tell_change(found, f"Removed the limit of the pool {name}.", json_=json_)
 
 
 @pool.command("list", short_help="List the limits of pools.")
@@ -90,9 +94,12 @@ def lane() -> None:
 @click.argument("name")
 @click.argument("weight", type=int)
 @json_option
-@with_workspace
+@with_new_workspace
 def set_lane(*, workspace: Workspace, name: str, weight: int, json_: bool) -> int:
-    """Give the lane NAME a WEIGHT: twice the weight gets twice the tasks when lanes compete."""
+    """Give the lane NAME a WEIGHT: twice the weight gets twice the tasks when lanes compete.
+
+    Creates the workspace if it does not exist.
+    """
     found = set_lane_weight(workspace, name, weight)
     return tell_change(found, f"Set the weight of the lane {name} to {weight}.", json_=json_)
 
@@ -165,15 +172,20 @@ def list_of_lanes(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> N
 )
 @at_a_moment
 @json_option
-@with_workspace
-def quota(*, workspace: Workspace, as_of: AsOf | None, json_: bool, **limits: str | None) -> int:
-    """Limit a workspace; `none` lifts a limit. Without an option, show the limits."""
+@at_a_workspace
+def quota(*, where: Where, as_of: AsOf | None, json_: bool, **limits: str | None) -> int:
+    """Limit a workspace; `none` lifts a limit. Without an option, show the limits.
+
+    Setting a limit creates the workspace if it does not exist.
+    """
     given = {name: _parsed(name, text) for name, text in limits.items() if text is not None}
+    if given and as_of is not None:
+        raise Invalid("limits cannot be set in the past", remedy="leave out --as-of")
+    replaying = unwatched if json_ else replay_bar
+    workspace = open_without_user_code(where, replaying, must_exist=not given)
     if not given:
         _show(get_quota(workspace, as_of=as_of), json_=json_)
         return 0
-    if as_of is not None:
-        raise Invalid("limits cannot be set in the past", remedy="leave out --as-of")
     return tell_change(set_quota(workspace, given), "Set the limits of the workspace.", json_=json_)
 
 

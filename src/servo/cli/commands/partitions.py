@@ -7,7 +7,7 @@ import click
 
 from servo.cli.options.completing import asset_keys
 from servo.cli.options.moment import at_a_moment
-from servo.cli.options.shared import json_option
+from servo.cli.options.shared import json_option, limit_option
 from servo.cli.options.workspace import with_new_workspace, with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, number, plural
 from servo.cli.rendering.receipts import QUEUED, tell_receipt
@@ -81,13 +81,7 @@ def status(*, workspace: Workspace, asset: str, as_of: AsOf | None, json_: bool)
     type=click.Choice([one.value for one in PartitionFilter]),
     help="Only partitions with this status, or only stale ones.",
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=40,
-    show_default=True,
-    help="Maximum number of lines.",
-)
+@limit_option("lines")
 @click.option("--after", metavar="KEY", help="Only partitions after this one.")
 @at_a_moment
 @json_option
@@ -113,13 +107,7 @@ def list_(  # noqa: PLR0913 - its options
 
 
 @partitions.command("stale", short_help="List stale assets and partitions.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=40,
-    show_default=True,
-    help="Maximum number of lines.",
-)
+@limit_option("lines")
 @click.option("--asset", metavar="ASSET", help="Start at this asset.")
 @click.option("--after", metavar="KEY", help="Start after this partition of that asset.")
 @at_a_moment

@@ -1,52 +1,69 @@
 """`servo list`, `servo check`, `servo init`: a project before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.project import locations
 from servo.cli.options.shared import json_option
+from servo.cli.options.workspace import Command
 from servo.cli.rendering.output import EXIT_CODES, console, emit_json, fail, plural
 from servo.cli.rendering.tables import grid
 from servo.errors import Invalid
 from servo.host.checking import LocationReport, check_locations, report_locations
 from servo.host.projects import create_project
 from servo.operations.interface.listing import Listing
+from servo.workspace.code_location import CodeLocation
+
+
+def _of_locations(command: Command) -> Command:
+    """Give a command the locations that its argument CODE names, as its argument `chosen`."""
+
+    @click.argument("code", nargs=-1)
+    @json_option
+    @as_dagster_option
+    @wraps(command)
+    def wrapped(*, code: Sequence[str], as_dagster: bool, **rest: Any) -> Any:
+        return command(chosen=locations(code, as_dagster=as_dagster), **rest)
+
+    return wrapped
 
 
 @click.command("list")
-@click.argument("code", nargs=-1)
-@json_option
-@as_dagster_option
-def list_(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
+@_of_locations
+def list_(*, chosen: Sequence[CodeLocation], json_: bool) -> int:
     """List the assets of CODE, upstream assets first.
 
     CODE is one or more files, modules or code locations; without it, all of the project file.
     """
-    found = report_locations(locations(code, as_dagster=as_dagster))
-    if json_:
-        emit_json(Listing(items=found))
-    else:
-        _show_assets([report for report in found if not report.error])
-    return _fail_for(found)
+    return _tell(report_locations(chosen), _show_assets, json_=json_)
 
 
 @click.command("check")
-@click.argument("code", nargs=-1)
-@json_option
-@as_dagster_option
-def check(*, code: Sequence[str], json_: bool, as_dagster: bool) -> int:
+@_of_locations
+def check(*, chosen: Sequence[CodeLocation], json_: bool) -> int:
     """Load CODE and report errors with file and line.
 
     CODE is one or more files, modules or code locations; without it, all of the project file.
     """
-    found = check_locations(locations(code, as_dagster=as_dagster))
+    return _tell(check_locations(chosen), _show_checks, json_=json_)
+
+
+def _tell(
+    found: list[LocationReport],
+    show: Callable[[Sequence[LocationReport]], None],
+    *,
+    json_: bool,
+) -> int:
+    """Print the reports on locations, and their errors; the exit code."""
     if json_:
         emit_json(Listing(items=found))
     else:
-        _show_checks(found)
+        show(found)
     return _fail_for(found)
 
 
@@ -59,7 +76,8 @@ def _show_checks(found: Sequence[LocationReport]) -> None:
             console().print(f"{report.location}: {count}, no errors")
 
 
-def _show_assets(found: Sequence[LocationReport]) -> None:
+def _show_assets(reports: Sequence[LocationReport]) -> None:
+    found = [report for report in reports if not report.error]
     several = len(found) > 1
     columns = ("asset", "upstream", "group", "description")
     table = grid(*(["location"] if several else []), *columns, whole=2 if several else 1)

@@ -83,6 +83,7 @@ def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
         keys=tuple(options["keys"]),
         which=which,
     )
+    _check(choice)
     most, percent = max_failed(options["max_failed"])
     return Asked(
         choice=choice,
@@ -97,6 +98,21 @@ def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
         default_tags=default_tags(),
         location=code.name,
     )
+
+
+def _check(choice: Choice) -> None:
+    """Refuse what the operation would refuse, in the words of the options."""
+    if choice.is_empty:
+        raise Invalid(
+            "no partitions were selected",
+            remedy="select some with --partition, a range with --from and --to, or use --all, "
+            "--missing, --failed or --stale",
+        )
+    if choice.is_ambiguous:
+        raise Invalid(
+            "--partition cannot be combined with another selection",
+            remedy="use --partition, or a range with --from and --to",
+        )
 
 
 def max_failed(text: str | None) -> tuple[int | None, int | None]:

@@ -1,5 +1,6 @@
 """Options that many commands have, so that they mean the same everywhere."""
 
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -7,21 +8,26 @@ import click
 
 from servo.cli.options.workspace import Command
 from servo.cli.rendering.output import console
-from servo.operations.interface.listing import Page
+from servo.operations.interface.listing import DEFAULT_LIMIT, MAX_LIMIT, Page
 
 json_option = click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
+
+
+def limit_option(what: str) -> Callable[[Command], Command]:
+    """The option for the size of a page, as the argument `limit`."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, MAX_LIMIT),
+        default=DEFAULT_LIMIT,
+        show_default=True,
+        help=f"Maximum number of {what}, up to {MAX_LIMIT}.",
+    )
 
 
 def paged(command: Command) -> Command:
     """Give a command the options of a list that begins with the newest, as its argument `page`."""
 
-    @click.option(
-        "--limit",
-        type=click.IntRange(1),
-        default=20,
-        show_default=True,
-        help="Maximum number of rows.",
-    )
+    @limit_option("rows")
     @click.option(
         "--before", metavar="ID", help="Only rows older than this one, to see the next page."
     )

@@ -44,18 +44,18 @@ def follow(look: Look, check: Callable[[], None], *, shown: bool) -> Backfill:
             pause.wait(LOOK_EVERY)
 
 
-def finish_backfills(host: Host, *, json_: bool) -> int | None:
-    """Wait for every unfinished backfill; the worst exit code, None if there was none."""
-    codes: list[int] = []
+def finish_backfills(host: Host, *, json_: bool) -> list[Backfill]:
+    """Wait for every unfinished backfill, until it has ended or is paused."""
+    ended: list[Backfill] = []
     for row in host.open_backfills():
         if row.state is not BackfillState.PAUSED and not json_:
             console(stderr=True).print(f"resuming {row.backfill_id}")
         name = row.backfill_id
         found = follow(lambda name=name: host.backfill(name), host.check, shown=not json_)
-        codes.append(exit_code_of(found.row))
+        ended.append(found)
         if not json_:
             tell_backfill(found)
-    return max(codes, default=None)
+    return ended
 
 
 def exit_code_of(row: BackfillRow) -> int:

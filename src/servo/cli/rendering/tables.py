@@ -2,11 +2,12 @@
 
 A table never breaks a word. Where it is wider than the terminal, it first omits columns that are
 empty, then wraps cells between words, then after the separators inside long names. If even that is
-too wide, each row becomes a list of facts.
+too wide, ids move to a line below their row, if the table says so, or each row becomes a list of
+facts.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rich import box
@@ -26,6 +27,7 @@ class FittedColumn(NamedTuple):
     name: str
     right: bool
     whole: bool
+    below: bool = False
 
 
 class FittedTable:
@@ -55,6 +57,8 @@ class FittedTable:
             yield self._table(filled, None)
         elif widths := self._wrapped(filled, width):
             yield self._table(filled, widths)
+        elif lines := self._with_ids_below(filled, width):
+            yield from lines
         else:
             yield from self._records()
 
@@ -87,13 +91,44 @@ class FittedTable:
     def _table(self, chosen: Sequence[int], widths: Sequence[int] | None) -> Table:
         table = headed(gap=_WIDE_GAP if widths is None else _NARROW_GAP)
         for place, at in enumerate(chosen):
-            name, right, _ = self._columns[at]
+            column = self._columns[at]
             width = None if widths is None else widths[place]
-            table.add_column(name, justify="right" if right else "left", width=width)
+            table.add_column(column.name, justify="right" if column.right else "left", width=width)
         for row in self._rows:
             cells = [row[at] for at in chosen]
             table.add_row(*(cells if widths is None else map(_broken, cells, widths)))
         return table
+
+    def _with_ids_below(self, chosen: Sequence[int], width: int) -> list[Text]:
+        """Two lines a row, the second with its ids; empty if that is too wide, or has no ids."""
+        above = [at for at in chosen if not self._columns[at].below]
+        widths = dict(zip(above, self._natural(above), strict=True))
+        ids = [self._ids_of(row) for row in self._rows]
+        total = _total(list(widths.values()), _NARROW_GAP)
+        if len(above) == len(chosen) or max(total, *(len(line) for line in ids)) > width:
+            return []
+        lines = [
+            self._joined([Text(column.name) for column in self._columns], widths),
+            Text("─" * total),
+        ]
+        lines[0].stylize("bold")
+        for row, line in zip(self._rows, ids, strict=True):
+            lines += [self._joined(row, widths), line]
+        return lines
+
+    def _ids_of(self, row: Sequence[Text]) -> Text:
+        pairs = zip(self._columns, row, strict=True)
+        shown = [f"{column.name} {cell.plain}" for column, cell in pairs if column.below]
+        return Text(f"  {'  '.join(shown)}", "dim")
+
+    def _joined(self, cells: Sequence[Text], widths: Mapping[int, int]) -> Text:
+        """One line of cells, aligned as their columns are."""
+        padded: list[Text] = []
+        for at, width in widths.items():
+            cell = cells[at].copy()
+            cell.align("right" if self._columns[at].right else "left", width)
+            padded.append(cell)
+        return Text(" " * _NARROW_GAP).join(padded)
 
     def _records(self) -> Iterator[RenderableType]:
         for place, row in enumerate(self._rows):
@@ -106,15 +141,23 @@ class FittedTable:
             yield table
 
 
-def grid(*names: str, left: int | None = None, whole: int = 0) -> FittedTable:
+def grid(
+    *names: str, left: int | None = None, whole: int = 0, ids: Collection[str] = ()
+) -> FittedTable:
     """Rows under headings.
 
     Columns after the first `left` are numbers, aligned to the right. The first `whole` are never
-    broken into lines, because people copy them.
+    broken into lines, because people copy them. Columns of `ids` move to a line below their row
+    where the table is too wide.
     """
     return FittedTable(
         [
-            FittedColumn(name, right=left is not None and place >= left, whole=place < whole)
+            FittedColumn(
+                name,
+                right=left is not None and place >= left,
+                whole=place < whole,
+                below=name in ids,
+            )
             for place, name in enumerate(names)
         ]
     )

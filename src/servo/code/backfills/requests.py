@@ -32,8 +32,6 @@ from servo.planning.partition_choice import key_as_written
 from servo.ports.object_store import ObjectStore
 from servo.projection.partitions.report import PartitionReader, PartitionReport
 from servo.projection.read.reader import Snapshot
-from servo.sdk.partitions.definition import PartitionsDefinition
-from servo.sdk.partitions.text import partitions_from_text
 
 INLINE_PARTITIONS = 2_000
 INLINE_BYTES = 100_000
@@ -44,12 +42,30 @@ Which = Literal["", "all", "missing", "failed", "stale"]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which partitions: listed ones, a range, or those with a status."""
+    """Which partitions: listed ones, a range, or those with a status.
+
+    `which` is that status, "all" for any. It can be limited to the range from `start` to `end`.
+    """
 
     start: str | None = None
     end: str | None = None
     keys: tuple[str, ...] = ()
     which: Which = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects nothing."""
+        return not (self.keys or self.which or self.has_range)
+
+    @property
+    def has_range(self) -> bool:
+        """Whether a first or a last partition is given."""
+        return self.start is not None or self.end is not None
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether it has both single partitions and another selection."""
+        return bool(self.keys) and (bool(self.which) or self.has_range)
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,18 +85,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing:
-    """The recorded status of the partitions of some assets; nothing for assets never deployed.
+    """The recorded status of the partitions of some assets."""
 
-    `changed` are assets whose partitions_def differs from the deployed one: the new and the old
-    definition. Their outputs count where the partition is stored under the same key.
-    """
-
-    def __init__(
-        self,
-        reports: Mapping[AssetKey, PartitionReport],
-        changed: Mapping[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] | None = None,
-    ) -> None:
-        self._changed = changed or {}
+    def __init__(self, reports: Mapping[AssetKey, PartitionReport]) -> None:
         self._spaces = {key: report.space for key, report in reports.items()}
         self._made = {key: _flags(report.status.made) for key, report in reports.items()}
         self._failed = {key: _flags(report.status.failed) for key, report in reports.items()}
@@ -100,17 +107,11 @@ class Standing:
 
     def _holds(self, flags: Mapping[AssetKey, bytes], asset: AssetKey, key: str) -> bool:
         number = self._spaces[asset].ordinal(key) if asset in self._spaces else None
-        if number is None or not self._is_the_same(asset, key):
+        if number is None:
             return False
         place, bit = divmod(number, 8)
         held = flags[asset]
         return place < len(held) and bool(held[place] >> bit & 1)
-
-    def _is_the_same(self, asset: AssetKey, key: str) -> bool:
-        if asset not in self._changed:
-            return True
-        now, then = self._changed[asset]
-        return now.typed_key(key) == then.typed_key(key)
 
 
 def _flags(bits: int) -> bytes:
@@ -119,21 +120,21 @@ def _flags(bits: int) -> bytes:
 
 
 def standing(snapshot: Snapshot | None, now: datetime, backfilled: Backfilled) -> Standing:
-    """The recorded status of the partitions of some assets, as they were deployed."""
+    """The recorded status of the partitions of some assets, judged by the code as it is now.
+
+    It does not matter whether that code is deployed. Outputs of another partitions_def count where
+    the partition is stored under the same key.
+    """
     if snapshot is None:
         return Standing({})
-    workspace = PartitionReader(snapshot, now)
-    reports: dict[AssetKey, PartitionReport] = {}
-    changed: dict[AssetKey, tuple[PartitionsDefinition, PartitionsDefinition]] = {}
-    for key in backfilled.assets:
-        row = workspace.assets.get(key.canonical())
-        then = None if row is None else partitions_from_text(row.partitions)
-        if then is not None:
-            reports[key] = workspace.report(key.canonical())
-            as_written = backfilled.relations.definition(key)
-            if as_written is not None and as_written != then:
-                changed[key] = (as_written, then)
-    return Standing(reports, changed)
+    workspace = PartitionReader(snapshot, now, backfilled.project.definitions())
+    return Standing(
+        {
+            key: workspace.report(key.canonical())
+            for key in backfilled.assets
+            if backfilled.relations.definition(key) is not None
+        }
+    )
 
 
 class Outline(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,18 +249,17 @@ def again(
 
 
 def _chosen(backfilled: Backfilled, choice: Choice, known: Standing) -> tuple[OfOne, Sequence[str]]:
-    named = [key for key in (choice.start, choice.end, *choice.keys) if key is not None]
-    if not named and not choice.which:
+    if choice.is_empty:
         raise Invalid(
             "no partitions were selected",
-            remedy="select some with --partition, a range with --from and --to, or use --all, "
-            "--missing, --failed or --stale",
+            remedy="pass keys, a range with start and end, or which: all, missing, failed or stale",
         )
-    if choice.keys and (choice.which or choice.start is not None or choice.end is not None):
+    if choice.is_ambiguous:
         raise Invalid(
-            "single partitions cannot be combined with another selection",
-            remedy="use --partition, or a range with --from and --to",
+            "keys cannot be combined with start, end or which",
+            remedy="pass either keys, or a range and a state",
         )
+    named = [key for key in (choice.start, choice.end, *choice.keys) if key is not None]
     one = _owner_of(backfilled, named)
     keys = _keys(one, choice)
     return one, _filtered(one, keys, choice.which, known)
@@ -310,16 +310,16 @@ def _filtered(one: OfOne, keys: Sequence[str], which: Which, known: Standing) ->
 
 def _check_numbers(asked: Asked) -> None:
     limits = (
-        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "invalid chunk size:"),
-        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "invalid concurrency:"),
-        (asked.max_failed, range(MAX_PARTITIONS + 1), "invalid max_failed:"),
-        (asked.max_failed_percent, range(101), "invalid max_failed percentage:"),
-        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "invalid priority:"),
+        (asked.chunk_size, range(1, MAX_CHUNK_SIZE + 1), "chunk_size"),
+        (asked.concurrency, range(1, MAX_CONCURRENT_RUNS + 1), "concurrency"),
+        (asked.max_failed, range(MAX_PARTITIONS + 1), "max_failed"),
+        (asked.max_failed_percent, range(101), "max_failed_percent"),
+        (asked.priority, range(-MAX_PRIORITY, MAX_PRIORITY + 1), "priority"),
     )
-    for value, allowed, problem in limits:
+    for value, allowed, field in limits:
         if value is not None and value not in allowed:
             raise Invalid(
-                f"{problem} {value}",
+                f"invalid {field}: {value}",
                 remedy=f"use a whole number from {allowed[0]} to {allowed[-1]}",
             )
 

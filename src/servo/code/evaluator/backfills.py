@@ -16,9 +16,11 @@ from servo.controllers.backfills import chunk_slice
 from servo.core.keys import AssetKey
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
+from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid, NotFound
 from servo.planning.assets import plan_partitions
 from servo.planning.backfills import Backfilled, plain_key
+from servo.planning.job_retries import with_job_retries
 from servo.sdk.partitions.mapping_resolution import Moment
 
 KEPT = 4
@@ -68,12 +70,14 @@ def _plan(loaded: LoadedLocation, row: BackfillRow, prepared: Prepared, index: i
             )
         own.append(plain)
     wanted: dict[AssetKey, Sequence[str]] = dict.fromkeys(prepared.assets, own)
-    return plan_partitions(
+    plan = plan_partitions(
         loaded.project,
         {**wanted, **prepared.besides.get(index, {})},
         now=loaded.clock.now(),
         dynamic_partitions=loaded.instance(),
     )
+    job = loaded.project.jobs.get(row.labels.get(JOB_LABEL, ""))
+    return with_job_retries(plan, loaded.project, job)
 
 
 def _prepared(loaded: LoadedLocation, row: BackfillRow) -> Prepared:

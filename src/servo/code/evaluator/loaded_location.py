@@ -28,6 +28,7 @@ from servo.core.plan import Plan
 from servo.core.tags import JOB_LABEL, PARTITION_LABEL
 from servo.errors import Invalid, NotFound, ServoError
 from servo.planning.assets import plan_assets, plan_partitions
+from servo.planning.job_retries import with_job_retries
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
 from servo.processes.own_code import is_own
@@ -124,10 +125,13 @@ class LoadedLocation:
             asked = resolved.only(self._stale(resolved.keys, request.partition_key))
             if not asked.keys:
                 return None
-        wanted = WantedRun(
-            plan=self._plan(asked, request, changing)
+        plan = (
+            self._plan(asked, request, changing)
             if request.asset_check_keys is None
-            else self._checks(resolved.keys, request, trigger.what),
+            else self._checks(resolved.keys, request, trigger.what)
+        )
+        wanted = WantedRun(
+            plan=with_job_retries(plan, self.project, resolved.job),
             run_key=run_key,
             tags=labels,
             source=trigger.source,

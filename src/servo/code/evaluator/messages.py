@@ -98,8 +98,8 @@ class PlanBackfill(msgspec.Struct, frozen=True, kw_only=True, tag="plan-backfill
     select: tuple[str, ...] = ()
 
 
-class PlanRun(msgspec.Struct, frozen=True, kw_only=True, tag="plan-run", omit_defaults=True):
-    """Which tasks would a new run have? Without a selection or a job, those of every asset.
+class RunScope(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new run covers: a selection or a job, and partitions. Without either, every asset.
 
     `ranges` are first and last partitions. `config` is the configuration of the run, checked
     against what the selected code accepts.
@@ -113,10 +113,23 @@ class PlanRun(msgspec.Struct, frozen=True, kw_only=True, tag="plan-run", omit_de
     config: dict[str, Any] = {}
 
 
+class PlanRun(RunScope, frozen=True, kw_only=True, tag="plan-run", omit_defaults=True):
+    """Which tasks would a new run have?"""
+
+    @classmethod
+    def of(cls, scope: RunScope) -> "PlanRun":
+        """The question for the run of this scope."""
+        return cls(**{name: getattr(scope, name) for name in RunScope.__struct_fields__})
+
+
 class PlanRetry(msgspec.Struct, frozen=True, kw_only=True, tag="plan-retry"):
-    """Which tasks would repeat these tasks of a run, or those of them that make selected assets?"""
+    """Which tasks would repeat these tasks of a run, or those of them that make selected assets?
+
+    `job` is the job of the run; if the code no longer defines it, it adds nothing.
+    """
 
     run_id: str
+    job: str | None = None
     tasks: tuple[TaskRow, ...]
     select: tuple[str, ...] = ()
 

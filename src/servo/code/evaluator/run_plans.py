@@ -15,12 +15,12 @@ from servo.core.tags import JOB_LABEL, PARTITION_LABEL
 from servo.errors import Invalid, NotFound
 from servo.planning.assets import plan_assets, plan_partitions
 from servo.planning.checks import Chosen
+from servo.planning.job_retries import with_job_retries
 from servo.planning.partition_choice import Named
 from servo.planning.retries import partitions_of
 from servo.projection.read.replay import PRESENT
 from servo.projection.read.time_travel import snapshot_at
 from servo.sdk.checks.selection import checks_of_assets
-from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.sdk.definitions.jobs import AssetJob
 from servo.sdk.definitions.needs import check_config, near_misses
 from servo.sdk.definitions.project import Project
@@ -37,7 +37,7 @@ class _Scope(msgspec.Struct, frozen=True, kw_only=True):
     checks: Chosen = None
     labels: dict[str, str] = {}
     config: dict[str, object] = {}
-    executor: ExecutorDefinition | None = None
+    job: AssetJob | None = None
 
 
 def plan_run(loaded: LoadedLocation, question: PlanRun) -> RunPlanned | Refused:
@@ -54,10 +54,15 @@ def plan_retry(loaded: LoadedLocation, question: PlanRetry) -> RunPlanned | Refu
         tasks = question.tasks
         if question.select:
             tasks = _making(loaded.project, tasks, question)
-        plan = _again(loaded, tasks)
+        job = loaded.project.jobs.get(question.job or "")
+        plan = with_job_retries(_again(loaded, tasks), loaded.project, job)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - mappings may be user code
         return refused(error)
-    return RunPlanned(plan=plan, location=loaded.records.location)
+    return RunPlanned(
+        plan=plan,
+        location=loaded.records.location,
+        executor=None if job is None else job.executor_def,
+    )
 
 
 def _planned(loaded: LoadedLocation, question: PlanRun) -> RunPlanned:
@@ -81,11 +86,11 @@ def _planned(loaded: LoadedLocation, question: PlanRun) -> RunPlanned:
             remedy="select assets with checks, or add some with @asset_check or servo.checks",
         )
     return RunPlanned(
-        plan=plan,
+        plan=with_job_retries(plan, project, scope.job),
         location=loaded.records.location,
         config=config,
         labels={**_partition_label(named), **scope.labels},
-        executor=scope.executor,
+        executor=None if scope.job is None else scope.job.executor_def,
         hints=tuple(near_misses(project)),
     )
 
@@ -114,7 +119,7 @@ def _of_job(project: Project, name: str, select: Sequence[str]) -> _Scope:
         checks=job.checks(project),
         labels={**job.tags, **job.run_tags, JOB_LABEL: name},
         config=job.run_config(),
-        executor=job.executor_def,
+        job=job,
     )
 
 

@@ -41,7 +41,7 @@ def find_partition(known: Collection[str], asset_key: str, text: str) -> str:
     if found:
         raise Conflict(
             f"{text!r} matches {len(found)} partitions of {asset_key}: {listed(found)}",
-            remedy="pass one of them with --partition",
+            remedy="name one of them in full",
         )
     if not known:
         raise NotFound(

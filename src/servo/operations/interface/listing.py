@@ -7,12 +7,20 @@ import msgspec
 
 from servo.core.state.rows.row import Row
 from servo.errors import NotFound
-from servo.projection.read.lookup import Page, Paged, check_limit
+from servo.projection.read.lookup import DEFAULT_LIMIT, MAX_LIMIT, Page, Paged, check_limit
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Row)
 
-__all__ = ["Listing", "Page", "check_limit", "listing_of", "page_of"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "MAX_LIMIT",
+    "Listing",
+    "Page",
+    "check_limit",
+    "listing_of",
+    "page_of",
+]
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True):

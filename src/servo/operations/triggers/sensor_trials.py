@@ -103,7 +103,7 @@ def _deployed(name: str, row: ListedSensor | None) -> ListedSensor:
     if row is None:
         raise NotFound(
             f"there is no sensor {name} in this workspace",
-            remedy="deploy it with `servo dev`, or evaluate it without --commit",
+            remedy="deploy it with `servo dev`, or evaluate it without committing",
         )
     return row
 

@@ -1,15 +1,18 @@
 """The status of the partitions of an asset, read without the code that defines it.
 
-The definition and the mappings are those that were deployed. Rows are read as columns and never
-become objects, so that an asset with a million partitions is read in a moment.
+The definition and the mappings are those that were deployed, unless others are passed. Rows are
+read as columns and never become objects, so that an asset with a million partitions is read in a
+moment.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
 import msgspec
 
+from servo.core.definitions import as_defined
+from servo.core.events.assets import AssetDefinition
 from servo.core.freshness import fresh_since, read_policy
 from servo.core.manifest import Tier
 from servo.core.state.rows.assets import AssetRow
@@ -56,10 +59,16 @@ class PartitionReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionReader:
-    """Reads the status of partitions from one snapshot, at one time."""
+    """Reads the status of partitions from one snapshot, at one time.
 
-    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+    `defined` are definitions to use instead of the deployed ones, as if they were deployed.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, now: datetime, defined: Iterable[AssetDefinition] = ()
+    ) -> None:
         self._snapshot = snapshot
+        self._defined = defined
         self._now = now
         self.moment = Moment(now, self)
         self._known: list[tuple[PartitionsDefinition, ArrowColumn, RowPlaces]] = []
@@ -67,8 +76,12 @@ class PartitionReader:
     @cached_property
     def assets(self) -> Mapping[str, AssetRow]:
         """Every asset that is known."""
-        rows = self._snapshot.rows("assets")
-        return {row.asset_key: row for row in rows if isinstance(row, AssetRow)}
+        stored = self._snapshot.rows("assets")
+        rows = {row.asset_key: row for row in stored if isinstance(row, AssetRow)}
+        for one in self._defined:
+            row = rows.get(one.asset_key) or AssetRow(asset_key=one.asset_key, row_version=0)
+            rows[one.asset_key] = as_defined(row, row.location, one)
+        return rows
 
     def get_dynamic_partitions(self, partitions_def_name: str) -> Sequence[str]:
         """The partitions of a set, in the order in which they were added."""

@@ -24,16 +24,20 @@ R = TypeVar("R", bound=Row)
 _SPECS = {spec.row: spec for spec in TABLES.values()}
 
 
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 500
+
+
 def check_limit(limit: int) -> None:
-    """`Invalid` if a page of this size would have no rows."""
-    if limit < 1:
-        raise Invalid(f"invalid limit: {limit}", remedy="use a whole number of at least 1")
+    """`Invalid` if no page may have this size."""
+    if not 1 <= limit <= MAX_LIMIT:
+        raise Invalid(f"invalid limit: {limit}", remedy=f"use a whole number from 1 to {MAX_LIMIT}")
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """The newest `limit` rows, or the newest ones older than the row `before`."""
 
-    limit: int
+    limit: int = DEFAULT_LIMIT
     before: str | None = None
 
     def __post_init__(self) -> None:

@@ -85,7 +85,7 @@ def define_asset_job(  # noqa: PLR0913 - the options people know
         partitions_def: the partitions for `build_schedule_from_partitioned_job`.
         executor_def: limits the number of concurrent tasks.
         hooks: hooks for every asset of the job.
-        op_retry_policy: accepted, but not applied; set `retry_policy` on the assets.
+        op_retry_policy: the retry policy for assets of its runs that have none of their own.
     """
     of_kind(name, str, what="the name of a job", remedy="use a string")
     if not name or not name.replace("_", "").replace("-", "").isalnum():
@@ -95,6 +95,8 @@ def define_asset_job(  # noqa: PLR0913 - the options people know
     if selection is not None:
         _ = AssetSelection.from_coercible(selection)
     _ = RunConfig.of(config)
+    remedy = "use RetryPolicy(max_retries=3)"
+    of_kind(op_retry_policy, RetryPolicy, what=f"job {name}: op_retry_policy", remedy=remedy)
     return AssetJob(
         name=name,
         selection="*" if selection is None else selection,

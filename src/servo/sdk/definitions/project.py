@@ -125,9 +125,14 @@ class Project:
                 remedy="remove the retention: only the IO manager can delete what it stored",
             )
 
-    def retry_of(self, key: AssetKey) -> RetryRules:
-        """The retry policy of an asset: its own, else the project's, else a single attempt."""
+    def retry_of(self, key: AssetKey, job: "AssetJob | None" = None) -> RetryRules:
+        """The retry policy of an asset in a run, perhaps of a job.
+
+        It is the asset's own, else the job's, else the project's, else a single attempt.
+        """
         policy = self.makers[key].behaviour.retry_policy
+        if policy is None and job is not None:
+            policy = job.op_retry_policy
         if policy is None and self.default_retry is not None:
             return self.default_retry
         return stored_retries(policy)

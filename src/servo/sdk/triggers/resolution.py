@@ -60,7 +60,7 @@ def add_triggers(project: Project, schedules: Iterable[Any], sensors: Iterable[A
         made = _schedule(project, given)
         if made.name in project.schedules:
             raise _twice("schedules", made.name)
-        _ = [resolve(project, target, what=f"schedule {made.name}") for target in _of(made)]
+        _add_targets(project, _of(made), what=f"schedule {made.name}")
         project.schedules[made.name] = made
     for sensor in sensors:
         name = getattr(sensor, "name", None)
@@ -69,10 +69,18 @@ def add_triggers(project: Project, schedules: Iterable[Any], sensors: Iterable[A
         if name in project.sensors:
             raise _twice("sensors", name)
         targets = sensor.targets() if isinstance(sensor, SensorDefinition) else ()
-        _ = [resolve(project, target, what=f"sensor {name}") for target in targets]
+        _add_targets(project, targets, what=f"sensor {name}")
         if isinstance(sensor, MultiAssetSensorDefinition):
             _ = AssetSelection.from_coercible(sensor.monitored_assets).resolve(project)
         project.sensors[name] = sensor
+
+
+def _add_targets(project: Project, targets: Iterable[Target], *, what: str) -> None:
+    """Check targets, and add jobs that only a schedule or a sensor mentions."""
+    for target in targets:
+        job = resolve(project, target, what=what).job
+        if job is not None:
+            _ = project.jobs.setdefault(job.name, job)
 
 
 def _schedule(project: Project, given: Any) -> ScheduleDefinition:

@@ -132,12 +132,19 @@ class Pool:
         """Why no new process can run anything, if so."""
         return self._broken
 
-    def renew(self) -> None:
-        """Replace every process by one that imports the code as it is now.
+    @property
+    def size(self) -> int:
+        """How many executions run at once."""
+        return self._processes.size
+
+    def renew(self, size: int | None = None) -> None:
+        """Replace every process by one that imports the code as it is now, perhaps `size` of them.
 
         What runs is finished by the process that runs it, and what waits goes to the new ones.
         """
         with self._lock:
+            if size is not None:
+                self._processes.size = self._places.size = size
             self._broken, self._stillborn = None, 0
             self._queue.take_back(self._processes.children)
             for child in self._processes.children:

@@ -26,7 +26,7 @@ class Slots:
     """The execution slots of a pool."""
 
     def __init__(self, size: int, entropy: Entropy) -> None:
-        self._size = size
+        self.size = size
         self._entropy = entropy
         self._usual_seconds = 0.1
         self._spare: list[str] = []
@@ -54,16 +54,16 @@ class Slots:
 
     def too_many(self, held: int) -> int:
         """How many of the held executions would wait for long, and should go back to the leader."""
-        return max(held - max(self._within(LONG_SECONDS), self._size), 0)
+        return max(held - max(self._within(LONG_SECONDS), self.size), 0)
 
     def _within(self, seconds: float) -> int:
         """How many executions all processes together finish in a time."""
-        return int(self._size * seconds / max(self._usual_seconds, 1e-6))
+        return int(self.size * seconds / max(self._usual_seconds, 1e-6))
 
     def free(self, held: int) -> list[str]:
         """An execution id for every slot that is free while so many are held."""
         backlog = min(self._within(BACKLOG_SECONDS), MAX_BACKLOG)
-        free = max(self._size + backlog - held, 0)
+        free = max(self.size + backlog - held, 0)
         if free > len(self._spare):
             self._spare += self._new_ids(free - len(self._spare))
         return self._spare[:free]
