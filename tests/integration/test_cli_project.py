@@ -291,3 +291,58 @@ def test_a_second_ctrl_c_says_what_became_of_the_run_and_how_to_go_on(tmp_path: 
     (tmp_path / "go").touch()
     (resumed,) = asked(tmp_path, "resume")["items"]
     assert resumed["run"]["state"] == "SUCCEEDED"
+
+
+def test_a_typo_in_a_file_name_is_recognised(tmp_path: Path) -> None:
+    (tmp_path / "assets.py").write_text("from servo import asset")
+    wrong = servo(tmp_path, "materialize", "asset.py")
+    assert wrong.stderr == "error: there is no file asset.py; did you mean assets.py?\n"
+
+
+def test_a_subfolder_is_told_where_the_store_is(tmp_path: Path) -> None:
+    (tmp_path / ".servo").mkdir()
+    below = tmp_path / "notebooks" / "old"
+    below.mkdir(parents=True)
+    told = servo(below, "status")
+    assert told.returncode == 3
+    assert f"{tmp_path / '.servo'} is one: run the command in {tmp_path}" in told.stderr
+
+
+@pytest.mark.parametrize("typed", ["orders:2026-01-01", "orders[2026-01-01]"])
+def test_a_partition_in_a_selection_is_told_its_option(tmp_path: Path, typed: str) -> None:
+    (tmp_path / "assets.py").write_text("import servo\n\n@servo.asset\ndef orders(): ...\n")
+    told = servo(tmp_path, "materialize", typed)
+    assert (told.returncode, "name a partition with --partition" in told.stderr) == (2, True), told
+
+
+def test_a_command_that_is_looked_for_in_a_group_is_named(tmp_path: Path) -> None:
+    told = servo(tmp_path, "asset", "list")
+    assert (told.returncode, "Did you mean 'servo list'?" in told.stderr) == (2, True), told
+
+
+def test_the_status_names_unfinished_and_paused_backfills(tmp_path: Path) -> None:
+    code = """
+        import servo
+
+        @servo.asset(partitions_def=servo.StaticPartitionsDefinition(["a", "b"]))
+        def letters(): ...
+        """
+    (tmp_path / "assets.py").write_text(dedent(code))
+    first, paused = (
+        asked(tmp_path, "backfill", "create", "letters", "--partition", key)["backfill_id"]
+        for key in "ab"
+    )
+    assert servo(tmp_path, "backfill", "pause", paused).returncode == 0
+    told = asked(tmp_path, "status")
+    assert (told["open_backfills"], told["paused_backfills"]) == ([first], [paused])
+    shown = servo(tmp_path, "status").stdout
+    assert "not finished: 1 backfill; continue with `servo resume`\n" in shown
+    assert f"paused: backfill {paused}\n" in shown
+
+
+def test_an_asset_whose_input_is_missing_says_what_to_materialize(tmp_path: Path) -> None:
+    assert servo(tmp_path, "init").returncode == 0
+    failed = servo(tmp_path, "materialize", "revenue")
+    assert "materialize orders first, or select +revenue" in failed.stdout
+    shown = asked(tmp_path, "run", "show")
+    assert (shown["run"]["state"], shown["run"]["asset_selection"]) == ("FAILED", ["revenue"])

@@ -8,6 +8,7 @@ its full name, so that what it imports from there is found. A module may lie in 
 import importlib
 import importlib.util
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -78,9 +79,10 @@ def roots_of(target: str, folder: Path) -> list[Path]:
 
 def _import_file(path: Path, target: str) -> ModuleType:
     if not path.is_file():
-        raise NotFound(
-            f"there is no file {target}", remedy="name a Python file that defines assets"
-        )
+        beside = [str(Path(target).with_name(one.name)) for one in path.parent.glob("*.py")]
+        close = get_close_matches(target, beside, n=1)
+        remedy = f"did you mean {close[0]}?" if close else "name a Python file that defines assets"
+        raise NotFound(f"there is no file {target}", remedy=remedy)
     parent = str(path.parent.resolve())
     import_fresh(path.parent)
     if parent not in sys.path:
@@ -131,11 +133,16 @@ def _name_of(path: Path) -> str:
 
 def _broken(target: str, error: BaseException) -> Invalid:
     missing = error.name if isinstance(error, ModuleNotFoundError) else ""
+    told = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the place
+    if missing == "dagster":
+        remedy = "use --as-dagster, or import servo.dagster as dg"
+    elif missing:
+        remedy = "install the package, or fix the import at that line"
+    else:
+        remedy = "fix the code at that line"
     return Invalid(
-        f"{target} cannot be imported: {type(error).__name__}: {error}{_place(error)}",
-        remedy="use --as-dagster, or import servo.dagster as dg"
-        if missing == "dagster"
-        else "fix the code at that line",
+        f"{target} cannot be imported: {type(error).__name__}: {told}{_place(error)}",
+        remedy=remedy,
     )
 
 

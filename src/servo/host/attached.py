@@ -62,6 +62,7 @@ class AttachedHost:
         self._look_at = 0.0
         self._version = -1
         self._rows: dict[str, RunRow] = {}
+        self._waiting_for = ""
 
     def __enter__(self) -> "AttachedHost":
         return self
@@ -114,6 +115,7 @@ class AttachedHost:
     def wait(self, run: str, timeout: float) -> RunRow | None: ...
 
     def wait(self, run: str, timeout: float | None = None) -> RunRow | None:
+        self._waiting_for = run
         clock = self._workspace.clock
         until = None if timeout is None else clock.monotonic() + timeout
         while self._own is None:
@@ -172,8 +174,9 @@ class AttachedHost:
         if self._own is not None:
             return self._own.interrupt()
         return (
-            f"interrupted; {described(self._leader)} continues the run: "
-            "follow it with `servo logs -f`, stop it with `servo run cancel`"
+            f"interrupted; {described(self._leader)} continues the run: follow it with "
+            f"`servo logs -f {self._waiting_for}`, "
+            f"stop it with `servo run cancel {self._waiting_for or 'RUN_ID'}`"
         )
 
     def finish(self) -> None:

@@ -11,13 +11,20 @@ from msgspec.structs import asdict, replace
 
 from servo.core.events.assets import AssetWiped
 from servo.core.events.tasks import Gate, TaskOutcome
+from servo.core.explain.records import Subject
 from servo.core.freshness import UNJUDGED, FreshnessState, judge, read_policy
-from servo.core.state.rows.assets import AssetRow, CheckResultRow, MaterializationRow
+from servo.core.state.rows.assets import (
+    AssetRow,
+    CheckResultRow,
+    MaterializationRow,
+    PartitionStatusRow,
+)
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.errors import Conflict, Invalid, NotFound
 from servo.operations.interface.listing import Page
 from servo.operations.interface.moments import PRESENT, AsOf, instant_of
 from servo.operations.interface.roles import operation, step
+from servo.operations.interface.subjects import asset_in
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Snapshot
@@ -47,9 +54,14 @@ class Freshness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssetDetail(msgspec.Struct, frozen=True, kw_only=True):
-    """An asset, its latest output with its metadata, and the last result of each check."""
+    """An asset, its latest output with its metadata, and the last result of each check.
+
+    With `partition_key`, the output and the checks are those of this partition. Otherwise they are
+    the latest of any partition.
+    """
 
     asset: AssetRow
+    partition_key: str | None = None
     downstream: list[str]
     latest: MaterializationRow | None
     metadata: dict[str, Any] = {}
@@ -99,11 +111,21 @@ class WipeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @operation
-def get_asset(workspace: Workspace, key: str, *, as_of: AsOf | None = None) -> AssetDetail:
-    """One asset and its latest output. The last part of a key is enough if it is unambiguous."""
+def get_asset(
+    workspace: Workspace,
+    key: str,
+    *,
+    partition: str | None = None,
+    as_of: AsOf | None = None,
+) -> AssetDetail:
+    """One asset, or a partition of it, and its latest output.
+
+    The last part of a key is enough if it is unambiguous. `ASSET:PARTITION` names a partition, too.
+    """
 
     def use(snapshot: Snapshot) -> AssetDetail:
-        return asset_detail(snapshot, key, instant_of(snapshot, as_of, workspace.now()))
+        now = instant_of(snapshot, as_of, workspace.now())
+        return asset_detail(snapshot, asset_in(snapshot, key, partition, now), now)
 
     return workspace.read(use, as_of=as_of)
 
@@ -147,19 +169,21 @@ def wipe_asset(workspace: Workspace, key: str) -> WipeResult:
 # --- what a snapshot knows ------------------------------------------------------------------------
 
 
-def asset_detail(snapshot: Snapshot, name: str, now: datetime) -> AssetDetail:
-    """An asset, its latest output and its checks."""
+def asset_detail(snapshot: Snapshot, subject: Subject, now: datetime) -> AssetDetail:
+    """An asset or a partition of it, its latest output and its checks."""
     assets = asset_rows(snapshot)
-    row = assets[find_asset(assets, name)]
-    lookup, last = Lookup(snapshot), row.last_materialization_id
+    row, part = assets[subject.asset_key], subject.partition_key
+    lookup = Lookup(snapshot)
+    last = row.last_materialization_id if part is None else _last_of(lookup, subject)
     made = [] if last is None else lookup.all(MaterializationRow, materialization_id=last)
     below = [o.asset_key for o in assets.values() if o.defined and row.asset_key in o.upstream]
     return AssetDetail(
         asset=row,
+        partition_key=part,
         downstream=sorted(below),
         latest=made[0] if made else None,
         metadata=plain_metadata(made[0].metadata) if made else {},
-        checks=_last_results(lookup, row.asset_key),
+        checks=_last_results(lookup, subject),
         freshness=_freshness(lookup, row, now) if row.freshness_policy else None,
     )
 
@@ -250,8 +274,19 @@ def _freshness(lookup: Lookup, asset: AssetRow, now: datetime) -> Freshness:
     return replace(found, state=row.state, since=row.changed_at, next_change=due)
 
 
-def _last_results(lookup: Lookup, asset_key: str) -> list[CheckResultRow]:
-    """The last result of each check of an asset, by name."""
-    mine = lookup.all(CheckResultRow, asset_key=asset_key)
+def _last_of(lookup: Lookup, subject: Subject) -> str | None:
+    """The latest output of a partition."""
+    found = lookup.all(
+        PartitionStatusRow,
+        asset_key=subject.asset_key,
+        partition_key=subject.partition_key or "",
+    )
+    return found[0].last_materialization_id if found else None
+
+
+def _last_results(lookup: Lookup, subject: Subject) -> list[CheckResultRow]:
+    """The last result of each check of an asset or a partition, by name."""
+    part = {} if subject.partition_key is None else {"partition_key": subject.partition_key}
+    mine = lookup.all(CheckResultRow, asset_key=subject.asset_key, **part)
     newest = {row.check_name: row for row in sorted(mine, key=lambda row: row.evaluated_at)}
     return [newest[name] for name in sorted(newest)]

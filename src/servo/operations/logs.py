@@ -15,7 +15,7 @@ from servo.ledger.paths import unquoted
 from servo.operations.interface.listing import Page
 from servo.operations.interface.moments import AsOf
 from servo.operations.interface.roles import operation
-from servo.operations.runs import find_run, newest_runs
+from servo.operations.runs import find_run, newest_run, newest_runs
 from servo.ports.object_store import ObjectMeta
 from servo.projection.partitions.asset_names import find_asset
 from servo.projection.read.lookup import Lookup
@@ -148,12 +148,7 @@ def _in_run(
 
 
 def _run(snapshot: Snapshot, run_id: str | None) -> RunRow:
-    if run_id is not None:
-        return find_run(Lookup(snapshot), run_id)
-    newest = newest_runs(snapshot, Page(limit=1)).items
-    if not newest:
-        raise NotFound("there are no runs yet", remedy="start one with `servo materialize`")
-    return newest[0]
+    return newest_run(snapshot) if run_id is None else find_run(Lookup(snapshot), run_id)
 
 
 # --- what is new ----------------------------------------------------------------------------------

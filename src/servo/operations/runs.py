@@ -64,9 +64,15 @@ def list_runs(workspace: Workspace, page: Page, *, as_of: AsOf | None = None) ->
 
 
 @operation
-def get_run(workspace: Workspace, run_id: str, *, as_of: AsOf | None = None) -> RunDetail:
-    """One run and its tasks. The id can be abbreviated."""
-    return workspace.read(lambda snapshot: run_detail(snapshot, run_id), as_of=as_of)
+def get_run(
+    workspace: Workspace, run_id: str | None = None, *, as_of: AsOf | None = None
+) -> RunDetail:
+    """One run and its tasks, by default the newest. The id can be abbreviated."""
+
+    def detail(snapshot: Snapshot) -> RunDetail:
+        return run_detail(snapshot, run_id or newest_run(snapshot).run_id)
+
+    return workspace.read(detail, as_of=as_of)
 
 
 @operation
@@ -143,6 +149,14 @@ def run_detail(snapshot: Snapshot, run_id: str) -> RunDetail:
         failed_checks=failed_checks(snapshot, run.run_id),
         caused_by=what_caused(Records(lookup, snapshot.as_of), run),
     )
+
+
+def newest_run(snapshot: Snapshot) -> RunRow:
+    """The run that was created last."""
+    newest = newest_runs(snapshot, Page(limit=1)).items
+    if not newest:
+        raise NotFound("there are no runs yet", remedy="start one with `servo materialize`")
+    return newest[0]
 
 
 def find_run(lookup: Lookup, run_id: str) -> RunRow:

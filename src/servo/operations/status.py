@@ -6,8 +6,10 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from servo.core.events.backfills import BackfillState
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.assets import AssetRow
+from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
@@ -25,6 +27,8 @@ NEWEST = 5
 MOST_LOOKED_AT = 20
 """Of so many open runs the tasks are looked at."""
 
+_PAUSED = BackfillState.PAUSED
+
 TOLD = (FreshnessState.FAIL, FreshnessState.WARN)
 
 
@@ -32,6 +36,7 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A workspace in a few numbers and names, after the entry `applied_seq`.
 
     `failing` are assets whose last attempt failed, `missing` those that were never materialized.
+    `open_backfills` have not finished, and those in `paused_backfills` are paused.
     `freshness` names the assets that miss their freshness policy, or are about to. `leader` is
     always the current one: past leaders are not recorded. `leader_silent` says why it does not
     respond and what to do; it is empty if it responds or is on another machine. `waiting` are open
@@ -48,6 +53,8 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     open_runs: list[str]
     waiting: list[RunRow]
     newest_runs: list[RunRow]
+    open_backfills: list[str]
+    paused_backfills: list[str]
     leader: LeaderAdvert | None = None
     leader_silent: str = ""
 
@@ -67,6 +74,7 @@ def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:
     )
     states = _states(snapshot)
     open_runs = [run for run, state in states.items() if state not in TERMINAL_RUN_STATES]
+    backfills = _unfinished_backfills(lookup)
     return WorkspaceStatus(
         applied_seq=snapshot.applied_seq,
         as_of=snapshot.as_of,
@@ -78,8 +86,16 @@ def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:
         open_runs=open_runs,
         waiting=_waiting(snapshot, open_runs[:MOST_LOOKED_AT]),
         newest_runs=newest_runs(snapshot, Page(limit=NEWEST)).items,
+        open_backfills=[one.backfill_id for one in backfills if one.state is not _PAUSED],
+        paused_backfills=[one.backfill_id for one in backfills if one.state is _PAUSED],
         leader=leader,
     )
+
+
+def _unfinished_backfills(lookup: Lookup) -> list[BackfillRow]:
+    """Backfills that have not finished, newest first."""
+    found = [row for row in lookup.all(BackfillRow) if row.finished_at is None]
+    return sorted(found, key=lambda row: row.created_at, reverse=True)
 
 
 def _waiting(snapshot: Snapshot, open_runs: list[str]) -> list[RunRow]:

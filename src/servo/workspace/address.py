@@ -62,11 +62,21 @@ class Address(msgspec.Struct, frozen=True):
     def check_exists(self) -> None:
         """`NotFound` if the store is a folder that does not exist."""
         if self.is_local and not Path(self.store).is_dir():
-            raise NotFound(
-                f"there is no store in {self.store}",
-                remedy="materialize an asset to create it, or use another store: --store, "
-                "store=... in Python, or $SERVO_STORE",
+            raise NotFound(f"there is no store in {self.store}", remedy=self._where_to_look())
+
+    def _where_to_look(self) -> str:
+        folder = Path(self.store)
+        usual = folder.name == DEFAULT_STORE
+        above = [parent / DEFAULT_STORE for parent in folder.parent.parents if usual]
+        if found := next((store for store in above if store.is_dir()), None):
+            return (
+                f"{found} is one: run the command in {found.parent}, or run `servo init` there to "
+                "add a project file, which makes commands work in its subfolders"
             )
+        return (
+            "materialize an asset to create it, or use another store: --store, "
+            "store=... in Python, or $SERVO_STORE"
+        )
 
     def __str__(self) -> str:
         names = (self.tenant, self.workspace)

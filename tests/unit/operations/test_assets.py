@@ -4,8 +4,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from servo import FreshnessPolicy, MaterializeResult, asset, asset_check, materialize
+from servo import (
+    AssetExecutionContext,
+    FreshnessPolicy,
+    MaterializeResult,
+    StaticPartitionsDefinition,
+    asset,
+    asset_check,
+    materialize,
+)
 from servo.core.freshness import FreshnessState
+from servo.core.partitions import PartitionKey
 from servo.core.state.rows.system import LedgerIndexRow
 from servo.errors import Conflict, NotFound
 from servo.operations.assets import (
@@ -61,6 +70,40 @@ def test_an_asset_is_found_by_the_end_of_its_key_and_shown_with_plain_metadata(
     assert [(check.check_name, check.passed) for check in found.checks] == [("is_small", True)]
     with pytest.raises(NotFound, match="did you mean shop/orders"):
         _ = get_asset(workspace, "orderz")
+
+
+KEYS = ["eu", "us:west", "asia"]
+
+
+@asset(partitions_def=StaticPartitionsDefinition(KEYS))
+def sales(context: AssetExecutionContext) -> str:
+    return context.partition_key
+
+
+@asset_check(asset=sales)
+def is_named(context: AssetExecutionContext) -> bool:
+    return context.partition_key == "eu"
+
+
+def test_a_partition_is_shown_with_its_own_output_and_checks() -> None:
+    instance = ServoInstance.ephemeral()
+    for key in ("eu", "us:west"):
+        assert materialize([sales, is_named], partition_key=key, instance=instance).success
+    workspace = workspace_of(instance)
+
+    def shown(name: str, partition: str | None = None) -> tuple[str | None, str | None, list[bool]]:
+        found = get_asset(workspace, name, partition=partition)
+        made = None if found.latest is None else found.latest.partition_key
+        return found.partition_key, made, [check.passed for check in found.checks]
+
+    europe, west, asia = (PartitionKey.single(key).canonical() for key in KEYS)
+    assert shown("sales") == (None, west, [False])
+    for name, partition in (("sales:eu", None), ("sales[eu]", None), ("sales", "eu")):
+        assert shown(name, partition) == (europe, europe, [True])
+    assert shown("sales:us:west") == (west, west, [False])
+    assert shown("sales:asia") == (asia, None, [])
+    with pytest.raises(NotFound, match="has no partition 'mars'"):
+        _ = shown("sales:mars")
 
 
 def test_outputs_are_paged_newest_first_with_what_became_of_each(workspace: Workspace) -> None:

@@ -231,7 +231,7 @@ def test_a_reader_sees_what_was_published_last() -> None:
 
 
 def test_a_workspace_that_published_nothing_is_not_found() -> None:
-    with pytest.raises(NotFound, match="published nothing yet"):
+    with pytest.raises(NotFound, match=r"workspace .* of tenant .* is empty"):
         _ = Reader(Watched(), PATHS).snapshot()
 
 

@@ -6,6 +6,7 @@ import click
 
 from servo.cli.commands.limits import lane, pool, quota
 from servo.cli.options.confirming import DECLINED, confirmed, yes_option
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.shared import json_option
 from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering import admin_output
@@ -25,7 +26,7 @@ from servo.workspace.workspace import Workspace
 FOUND_PROBLEMS = EXIT_CODES[Corrupt]
 
 
-@click.group()
+@click.group(cls=NounGroup)
 def admin() -> None:
     """Inspect, verify, rebuild and clean up stored data; set limits."""
 

@@ -1,6 +1,7 @@
 """`servo asset`: show an asset and its outputs, or wipe it."""
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 import click
@@ -9,12 +10,14 @@ from rich.text import Text
 
 from servo.cli.options.completing import asset_keys
 from servo.cli.options.confirming import DECLINED, confirmed, yes_option
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
+from servo.cli.options.partitions import partition_option
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, number, plural, size
 from servo.cli.rendering.receipts import QUEUED, tell_receipt
-from servo.cli.rendering.run_rows import failure_shown
+from servo.cli.rendering.run_rows import failure_shown, place_shown
 from servo.cli.rendering.tables import facts, grid
 from servo.core.freshness import FreshnessState
 from servo.core.partitions import shown_partition
@@ -55,33 +58,42 @@ FRESHNESS_STYLE = {
 _key = click.argument("key", shell_complete=asset_keys)
 
 
-@click.group("asset")
+@click.group("asset", cls=NounGroup)
 def asset() -> None:
     """Show assets and their outputs, or wipe an asset."""
 
 
 @asset.command("show", short_help="Show an asset and its latest output.")
-@_key
+@click.argument("key", shell_complete=asset_keys, metavar="KEY[:PARTITION]")
+@partition_option
 @at_a_moment
 @json_option
 @with_workspace
-def show(*, workspace: Workspace, key: str, as_of: AsOf | None, json_: bool) -> None:
+def show(
+    *,
+    workspace: Workspace,
+    key: str,
+    partition: str | None,
+    as_of: AsOf | None,
+    json_: bool,
+) -> None:
     """Show the definition of the asset KEY, its latest output and the results of its checks.
 
-    KEY is the whole key, such as shop/orders, or its last part if no other key ends with it.
+    KEY is the whole key, such as shop/orders, or its last part if no other key ends with it. With a
+    PARTITION, the output and the checks are those of that partition.
     """
-    found = get_asset(workspace, key, as_of=as_of)
+    found = get_asset(workspace, key, partition=partition, as_of=as_of)
     if json_:
         emit_json(found)
         return
     out = console()
-    out.print(Text(found.asset.asset_key, "bold"))
+    out.print(Text(place_shown(found.asset.asset_key, found.partition_key), "bold"))
     out.print(_definition(found))
     out.print()
     if found.latest is None:
-        out.print(_never(found.asset))
+        out.print(_never(found))
         return
-    out.print(_made(found.asset, found.latest))
+    out.print(_made(found, found.latest))
     if found.checks:
         out.print()
         out.print(_checks(found.checks))
@@ -215,8 +227,10 @@ def _fresh(found: Freshness) -> Text:
     return text
 
 
-def _made(row: AssetRow, made: MaterializationRow) -> Any:
-    table = facts()
+def _made(known: AssetDetail, made: MaterializationRow) -> Any:
+    table, row = facts(), known.asset
+    if made.partition_key is not None and known.partition_key is None:
+        table.add_row("partition", Text(f"{shown_partition(made.partition_key)}, the latest"))
     table.add_row("materialized", instant(made.created_at))
     table.add_row("run", f"{made.run_id}, attempt {made.attempt}")
     if made.row_count is not None:
@@ -232,7 +246,7 @@ def _made(row: AssetRow, made: MaterializationRow) -> Any:
             table.add_row(name, Text(value))
     for name, value in rendered(made.metadata).items():
         table.add_row(name, Text(value))
-    if row.consecutive_failures:
+    if row.consecutive_failures and known.partition_key is None:
         table.add_row("failures since", Text(_failures(row), "red"))
     return table
 
@@ -244,9 +258,13 @@ def _failures(row: AssetRow) -> str:
     return f"{plural(row.consecutive_failures, 'failure')}{when}"
 
 
-def _never(row: AssetRow) -> Text:
-    if row.consecutive_failures:
-        return Text(f"Never materialized: {_failures(row)}. See `servo run list`.", "red")
+def _never(known: AssetDetail) -> Text:
+    row = known.asset
+    place = quote(place_shown(row.asset_key, known.partition_key))
+    if row.consecutive_failures and known.partition_key is None:
+        return Text(f"Never materialized: {_failures(row)}. See `servo why {place}`.", "red")
+    if known.partition_key is not None:
+        return Text(f"Never materialized. See `servo why {place}`.", "yellow")
     return Text("Never materialized. Run `servo materialize`.", "yellow")
 
 

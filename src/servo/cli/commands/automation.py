@@ -9,6 +9,7 @@ from rich.text import Text
 from servo.cli.command_code import Selected, leader_locations, one_code
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import asset_keys
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.project import code_or_selection
 from servo.cli.options.shared import json_option, paged, tell_older
@@ -38,7 +39,7 @@ _asset = click.argument("asset", shell_complete=asset_keys)
 _all = click.option("--all", "whole", is_flag=True, help="Show every part of the condition.")
 
 
-@click.group("automation")
+@click.group("automation", cls=NounGroup)
 def automation() -> None:
     """Explain, pause, resume and dry-run automation conditions."""
 

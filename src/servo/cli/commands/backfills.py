@@ -18,6 +18,7 @@ from servo.cli.hosts import open_host
 from servo.cli.options.backfill_options import asked_for, request_id_option, with_partition_choice
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.completing import backfill_ids
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.project import code_behind, code_or_selection
 from servo.cli.options.shared import json_option, paged, tell_older
@@ -51,7 +52,7 @@ _wait = click.option("--wait", "wait_", is_flag=True, help="Wait until it has fi
 _id = click.argument("backfill_id", shell_complete=backfill_ids)
 
 
-@click.group("backfill")
+@click.group("backfill", cls=NounGroup)
 def backfill() -> None:
     """Materialize many partitions, a few in each run, and follow the progress."""
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 import click
 
 from servo.cli.options.durations import MILLISECOND, format_duration, parse_duration
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option
 from servo.cli.options.workspace import (
@@ -39,7 +40,7 @@ MOST_DIGITS = 18
 DURATION = "max_run_duration_ms"
 
 
-@click.group("pool")
+@click.group("pool", cls=NounGroup)
 def pool() -> None:
     """Limit how many tasks of a pool run at once."""
 
@@ -85,7 +86,7 @@ def list_(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     console().print(table if found.items else none)
 
 
-@click.group("lane")
+@click.group("lane", cls=NounGroup)
 def lane() -> None:
     """Share workers between interactive runs, schedules, automation and backfills."""
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 import click
 
 from servo.cli.options.completing import asset_keys
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, limit_option
 from servo.cli.options.workspace import with_new_workspace, with_workspace
@@ -46,7 +47,7 @@ _set = click.argument("set_name", metavar="SET")
 _keys = click.argument("keys", nargs=-1, required=True)
 
 
-@click.group("partitions")
+@click.group("partitions", cls=NounGroup)
 def partitions() -> None:
     """Show the partitions of an asset; add and delete dynamic partitions."""
 

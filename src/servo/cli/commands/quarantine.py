@@ -3,6 +3,7 @@
 import click
 from rich.text import Text
 
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import with_workspace
@@ -25,7 +26,7 @@ _output = click.argument("output")
 _reason = click.option("--reason", default="", help="Reason, recorded in the ledger.")
 
 
-@click.group("quarantine")
+@click.group("quarantine", cls=NounGroup)
 def quarantine() -> None:
     """Approve or reject outputs that a blocking check held back."""
 

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from servo.cli.commands.materialize import retry
 from servo.cli.options.completing import run_ids
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import with_workspace
@@ -36,7 +37,7 @@ COLOURS = {
 }
 
 
-@click.group("run")
+@click.group("run", cls=NounGroup)
 def run() -> None:
     """Show, cancel and retry runs."""
 
@@ -64,12 +65,12 @@ def list_(*, workspace: Workspace, page: Page, as_of: AsOf | None, json_: bool) 
 
 
 @run.command("show", short_help="Show one run and its tasks.")
-@click.argument("run_id", shell_complete=run_ids)
+@click.argument("run_id", required=False, shell_complete=run_ids)
 @at_a_moment
 @json_option
 @with_workspace
-def show(*, workspace: Workspace, run_id: str, as_of: AsOf | None, json_: bool) -> None:
-    """Show one run and its tasks. RUN_ID can be abbreviated."""
+def show(*, workspace: Workspace, run_id: str | None, as_of: AsOf | None, json_: bool) -> None:
+    """Show the newest run and its tasks, or the run RUN_ID, which can be abbreviated."""
     found = get_run(workspace, run_id, as_of=as_of)
     if json_:
         emit_json(found)

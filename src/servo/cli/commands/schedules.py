@@ -12,6 +12,7 @@ from servo.cli.commands.materialize import exit_code_of, tell, with_workers
 from servo.cli.hosts import open_host
 from servo.cli.options.code import as_dagster_option
 from servo.cli.options.durations import format_duration
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.shared import json_option, paged, tell_older
 from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
@@ -56,7 +57,7 @@ _COLOURS = {
 }
 
 
-@click.group("schedule")
+@click.group("schedule", cls=NounGroup)
 def schedule() -> None:
     """List, pause, resume and trigger schedules."""
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from servo.cli.commands.schedules import print_requests
 from servo.cli.options.code import as_dagster_option
+from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.project import one_location
 from servo.cli.options.shared import json_option, paged, tell_older
@@ -53,7 +54,7 @@ _COLOURS = {
 }
 
 
-@click.group("sensor")
+@click.group("sensor", cls=NounGroup)
 def sensor() -> None:
     """List, pause, resume, push to and evaluate sensors."""
 

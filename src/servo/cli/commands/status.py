@@ -25,7 +25,7 @@ MOST_NAMES = 10
 @json_option
 @with_workspace
 def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
-    """Summarize a workspace: its assets, its leader, unfinished runs and the newest runs."""
+    """Summarize a workspace: its assets, its leader, unfinished work and the newest runs."""
     found = get_status(workspace, as_of=as_of)
     if json_:
         emit_json(found)
@@ -42,9 +42,12 @@ def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
         out.print(f"leader: {described(found.leader)}{having}")
         if found.leader_silent:
             out.print(Text(found.leader_silent, "red"), soft_wrap=True)
-    if found.open_runs:
+    if unfinished := _unfinished(found):
         rest = "" if found.leader or as_of else "; continue with `servo resume`"
-        out.print(f"not finished: {plural(len(found.open_runs), 'run')}{rest}")
+        out.print(f"not finished: {unfinished}{rest}")
+    if found.paused_backfills:
+        names = f"{'backfill' if len(found.paused_backfills) == 1 else 'backfills'} "
+        out.print(f"paused: {names}{_listed(found.paused_backfills)}")
     for row in found.waiting:
         out.print(waiting_words(row), soft_wrap=True)
     for run in found.newest_runs:
@@ -58,6 +61,11 @@ def _troubles(found: WorkspaceStatus) -> dict[str, list[str]]:
         "freshness failed": found.freshness.get(FreshnessState.FAIL, []),
         "freshness warning": found.freshness.get(FreshnessState.WARN, []),
     }
+
+
+def _unfinished(found: WorkspaceStatus) -> str:
+    counts = {"run": len(found.open_runs), "backfill": len(found.open_backfills)}
+    return ", ".join(plural(count, word) for word, count in counts.items() if count)
 
 
 def _listed(names: Sequence[str]) -> str:

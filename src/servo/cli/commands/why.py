@@ -7,6 +7,7 @@ from click.shell_completion import CompletionItem
 
 from servo.cli.options.completing import asset_keys, run_ids
 from servo.cli.options.moment import at_a_moment
+from servo.cli.options.partitions import partition_option
 from servo.cli.options.shared import json_option
 from servo.cli.options.workspace import with_workspace
 from servo.cli.rendering.findings import show, workspace_options
@@ -33,9 +34,6 @@ _all = click.option(
     is_flag=True,
     help="Show every part of a condition, not only the deciding ones.",
 )
-_partition = click.option(
-    "--partition", help="Partition key, if it is awkward to write after a colon."
-)
 
 
 def _complete(context: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -49,7 +47,7 @@ def _complete(context: click.Context, param: click.Parameter, typed: str) -> lis
 
 @click.command("why", short_help="Explain an asset, a run or a task.")
 @click.argument("about", nargs=-1, required=True, shell_complete=_complete)
-@_partition
+@partition_option
 @at_a_moment
 @_all
 @json_option
@@ -66,9 +64,9 @@ def why(
     """Explain the state of an asset, a run or a task, and what happens next.
 
     \b
-    servo why ASSET[:PARTITION]      its last materialization, later attempts, what starts the next
-    servo why run RUN_ID             what started it, how far it is, what it waits for
-    servo why task RUN_ID TASK       the same for one task: its key, or the asset it materializes
+    servo why ASSET[:PARTITION]  its last output, later attempts, what starts it
+    servo why run RUN_ID         what started it, its progress, what it waits for
+    servo why task RUN_ID TASK   the same for one task, by its key or its asset
 
     RUN_ID can be abbreviated, and so can an asset key, as in `servo asset show`.
     """
@@ -78,7 +76,7 @@ def why(
 
 @click.command("why-not", short_help="Explain why an asset was not materialized.")
 @click.argument("asset", shell_complete=asset_keys, metavar="ASSET[:PARTITION]")
-@_partition
+@partition_option
 @at_a_moment
 @_all
 @json_option

@@ -23,3 +23,10 @@ def with_partitions(command: Command) -> Command:
         help="Partitions to materialize, from FIRST to LAST.",
     )
     return one(several(command))
+
+
+def partition_option(command: Command) -> Command:
+    """Give a command the option that names one partition, as its argument `partition`."""
+    return click.option(
+        "--partition", help="Partition key, if it is awkward to write after a colon."
+    )(command)

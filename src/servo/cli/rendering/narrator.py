@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rich.text import Text
 
 from servo.cli.rendering.run_display import outcome
-from servo.cli.rendering.run_rows import waiting_words
+from servo.cli.rendering.run_rows import place_shown, waiting_words
 from servo.cli.rendering.trigger_narrator import TriggerNarrator
 from servo.core.explain.failures import failure_of
 from servo.core.locations import HasLocation, any_location
@@ -94,7 +94,8 @@ class Narrator:
             return
         self._failures[key] = task.attempt
         why = failure_of(task).partition("\n")[0]
-        told = Text.assemble((task.asset_key, "red"), f" failed: {why}")
+        place = place_shown(task.asset_key, task.partition_key)
+        told = Text.assemble((place, "red"), f" failed: {why}")
         if task.state is TaskState.RETRY_WAIT:
             told.append(f" (attempt {task.attempt} of {task.max_attempts}, will be retried)")
         self._say(told)

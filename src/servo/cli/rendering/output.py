@@ -15,6 +15,8 @@
 and nowhere else.
 """
 
+import re
+import shutil
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -60,6 +62,9 @@ _THOUSAND = 1000
 # No terminal, no width: what is cut to eighty columns is of no use to a program.
 _ENDLESS = 10_000
 
+# Stands for a space at which a line must not be broken.
+_HARD_SPACE = "\ue000"
+
 
 def exit_code(error: ServoError) -> int:
     """The exit code of an error, by its kind."""
@@ -69,8 +74,32 @@ def exit_code(error: ServoError) -> int:
 
 def fail(message: str) -> None:
     """Say on standard error what went wrong."""
-    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(message, err=True)
+    mark = "error: "
+    click.secho(mark, fg="red", bold=True, nl=False, err=True)
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else _ENDLESS
+    click.echo(wrapped(message, width, taken=len(mark)), err=True)
+
+
+def wrapped(text: str, width: int, *, taken: int = 0, indent: str = "") -> str:
+    """Text in lines of at most `width` columns, broken between words.
+
+    The first `taken` columns are in use. A command in backticks stays in one piece, to be copied
+    from one line, and so does a word that is longer than a line: the terminal breaks those. Lines
+    that begin with a space are kept: they show code.
+    """
+    first, *others = text.split("\n")
+    lines = [_wrapped_line(" " * taken + first, width, indent)[taken:]]
+    lines += [line if line[:1] == " " else _wrapped_line(line, width, indent) for line in others]
+    return "\n".join(lines)
+
+
+def _wrapped_line(line: str, width: int, indent: str) -> str:
+    if len(line) <= width:
+        return line
+    whole = re.sub("`[^`]*`", lambda found: found[0].replace(" ", _HARD_SPACE), line)
+    wrap = import_module("textwrap").fill
+    options = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": indent}
+    return wrap(whole, width, **options).replace(_HARD_SPACE, " ")
 
 
 def console(*, stderr: bool = False) -> "Console":

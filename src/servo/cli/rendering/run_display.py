@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import Any
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.table import Table
 from rich.text import Text
 
 from servo.cli.hosts import Host
-from servo.cli.rendering.output import console, number, plural, size
+from servo.cli.rendering.output import console, number, plural, size, wrapped
 from servo.cli.rendering.run_rows import failure_shown, place_shown
 from servo.cli.rendering.tables import facts
 from servo.core.events.assets import Severity
@@ -20,6 +21,9 @@ from servo.core.state.rows.assets import CheckResultRow, MaterializationRow
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.states import RunState, TaskState
 from servo.workspace.composition import system_clock
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _WORDS = (
     ("succeeded", "tasks_succeeded", "green"),
@@ -146,7 +150,7 @@ def summary(
     _show_made(made)
     failed = [task for task in ended.tasks if task.state is TaskState.FAILED]
     for task in failed[:MAX_FAILURES]:
-        out.print(Text.assemble("  ", (_place(task), "red"), f": {failure_of(task)}"))
+        _print_item(out, Text.assemble((_place(task), "red"), f": {failure_of(task)}"))
     if len(failed) > MAX_FAILURES:
         out.print(f"  and {number(len(failed) - MAX_FAILURES)} more")
     show_checks(checks)
@@ -159,9 +163,14 @@ def show_checks(failed: Sequence[CheckResultRow]) -> None:
     for row in failed[:MAX_CHECKS]:
         said = f": {_first_line(row.message)}" if row.message else ""
         fate = (failure_shown(row), "red" if row.severity in _BAD else "yellow")
-        out.print(Text.assemble(f"  check {row.check_name} of {_place(row)} ", fate, said))
+        _print_item(out, Text.assemble(f"check {row.check_name} of {_place(row)} ", fate, said))
     if len(failed) > MAX_CHECKS:
         out.print(f"  and {plural(len(failed) - MAX_CHECKS, 'more check')} that failed")
+
+
+def _print_item(out: "Console", text: Text) -> None:
+    """Print an item of a list; its further lines are indented like the first."""
+    out.print(import_module("rich.padding").Padding(text, (0, 0, 0, 2), expand=False))
 
 
 def _show_made(made: Sequence[MaterializationRow]) -> None:
@@ -186,10 +195,18 @@ def _show_next(run: RunRow, made: Sequence[MaterializationRow]) -> None:
     stderr = console(stderr=True)
     if run.state in (RunState.FAILED, RunState.TIMED_OUT):
         said = f"next: see `servo logs {run.run_id}`, fix the cause, and retry with "
-        stderr.print(Text(f"{said}`servo run retry {run.run_id}`", "dim"))
+        said += f"`servo run retry {run.run_id}`"
     elif made and stderr.is_terminal:
-        askable = [row for row in made if row.output_format in _ASKABLE]
-        last = max(askable or made, key=lambda row: row.created_seq).asset_key
-        name = last if last.isidentifier() else f'"{last}"'
-        asking = f" or `servo sql 'from data.{name}'`" if askable else ""
-        stderr.print(Text(f"next: `servo asset show {last}`{asking}", "dim"))
+        said = f"next: {to_look_at(made)}"
+    else:
+        return
+    stderr.print(Text(wrapped(said, stderr.width), "dim"), soft_wrap=True)
+
+
+def to_look_at(made: Sequence[MaterializationRow]) -> str:
+    """The commands that show the last of these outputs, ready to be pasted into a shell."""
+    askable = [row for row in made if row.output_format in _ASKABLE]
+    last = max(askable or made, key=lambda row: row.created_seq)
+    show = f"`servo asset show {quote(_place(last))}`"
+    name = last.asset_key if last.asset_key.isidentifier() else f'"{last.asset_key}"'
+    return f"{show} or `servo sql {quote(f'from data.{name}')}`" if askable else show

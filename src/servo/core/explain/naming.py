@@ -1,5 +1,6 @@
 """Which asset, partition or task a user means.
 
+`ASSET[PARTITION]` is how summaries show a partition; no asset key contains a bracket.
 `ASSET:PARTITION` is read from the left: an asset key contains no colon unless it was reported from
 outside, so the known keys decide, and the rest is the partition. A partition is named by its
 canonical text, by its plain value, or by its values joined with `|`.
@@ -17,8 +18,13 @@ SHOWN = 3
 
 
 def split_subject(keys: Collection[str], text: str) -> tuple[str, str | None]:
-    """Split `ASSET:PARTITION` into the asset, given the known keys, and the rest."""
-    if ":" not in text or _is_known(keys, text):
+    """Split `ASSET:PARTITION` or `ASSET[PARTITION]` into the asset and the partition."""
+    if _is_known(keys, text):
+        return text, None
+    asset, bracket, rest = text.partition("[")
+    if bracket and rest.endswith("]") and ":" not in asset:
+        return asset, rest[:-1]
+    if ":" not in text:
         return text, None
     places = [place for place, letter in enumerate(text) if letter == ":"]
     known = [place for place in places if _is_known(keys, text[:place])]

@@ -53,7 +53,8 @@ class Storing:
         pinned = work.inputs.get(upstream.canonical())
         if pinned is None:
             raise Failure(
-                f"{upstream} was never materialized, and {work.asset_key} needs it",
+                f"{upstream} was never materialized, and {work.asset_key} needs it; "
+                f"materialize {upstream} first, or select +{work.asset_key}",
                 allow_retries=False,
             )
         return self._value(pinned, hint)

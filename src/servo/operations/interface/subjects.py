@@ -1,6 +1,7 @@
 """Which run, task, asset or partition a question is about."""
 
 from datetime import datetime
+from shlex import quote
 
 from servo.core.explain.naming import find_partition, split_subject
 from servo.core.explain.records import Records, Subject
@@ -26,8 +27,16 @@ def asset_in(snapshot: Snapshot, text: str, partition: str | None, now: datetime
     wanted = partition if partition is not None else rest
     if wanted is None:
         return Subject(asset)
-    defined = _defined(snapshot, asset, wanted, now)
-    return Subject(asset, defined or find_partition(_partitions(snapshot, asset), asset, wanted))
+    if defined := _defined(snapshot, asset, wanted, now):
+        return Subject(asset, defined)
+    known = _partitions(snapshot, asset)
+    found = find_partition(known, asset, wanted)
+    if found not in known:
+        raise NotFound(
+            f"{asset} has no partition {wanted!r}",
+            remedy=f"see `servo partitions list {quote(asset)}`",
+        )
+    return Subject(asset, found)
 
 
 def _defined(snapshot: Snapshot, asset_key: str, text: str, now: datetime) -> str | None:

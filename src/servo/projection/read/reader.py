@@ -169,6 +169,7 @@ class Reader:
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self._store = store
+        self._paths = paths
         self._manifests = ManifestStore(store, paths)
         self._cache: Lru[bytes] = Lru(cache_bytes)
         self._newest: Manifest | None = None
@@ -222,8 +223,8 @@ class Reader:
         found = self._manifests.latest(known=known)
         if found is None:
             raise NotFound(
-                "this workspace has published nothing yet",
-                remedy="start a leader with `servo dev`, or check the tenant and the workspace",
+                f"workspace {self._paths.workspace!r} of tenant {self._paths.tenant!r} is empty",
+                remedy="materialize an asset first, or check the tenant and the workspace",
             )
         return found
 

@@ -41,6 +41,7 @@ MAX_NESTING = 50
 _MAX_DIGITS = 6
 _OPERATORS = {"and", "or", "not"}
 _OPERAND = 'expected an asset, a filter like group:name, "*", "not" or "("'
+_PARTITION = "name a partition with --partition"
 _AFTER = 'expected "and", "or", "," or the end'
 
 
@@ -192,7 +193,7 @@ class _Parser:
                 return OfKind(self._value_or_none())
             case unknown:
                 known = "expected key:, tag:, owner:, group: or kind:"
-                raise self._wrong(name, f"no filter {unknown}", known)
+                raise self._wrong(name, f"no filter {unknown}", f"{known}; {_PARTITION}")
 
     def _key_filter(self) -> Selector:
         token = self._here
@@ -212,7 +213,8 @@ class _Parser:
         try:
             return Key(AssetKey.parse("".join(pieces)))
         except Invalid as error:
-            raise self._wrong(token, error.message, error.remedy) from None
+            remedy = _PARTITION if token.text.endswith("]") else error.remedy
+            raise self._wrong(token, error.message, remedy) from None
 
     def _value_or_none(self) -> str | None:
         """A name, or None for `<null>`; in quotes it is a name."""
