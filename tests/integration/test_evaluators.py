@@ -100,6 +100,15 @@ def is_gone(folder: Path) -> bool:
         return False
 
 
+def test_only_a_process_that_hung_or_ended_over_the_question_was_lost() -> None:
+    assert was_lost("the evaluator process ended with -9")
+    assert was_lost("it took longer than 0.5 s to answer and was stopped")
+    assert not was_lost("the evaluator process ended with 1 before it could import the code")
+    assert not was_lost("it took longer than 120 s to import the code and was stopped")
+    assert not was_lost("ValueError: it took longer than 2 s to answer and was stopped")
+    assert not was_lost("")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "told"),

@@ -445,7 +445,7 @@ def test_who_is_killed_is_told_why_that_may_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_nobody_keeps_the_last_words_of_a_process_that_knew_a_secret(tmp_path: Path) -> None:
+def test_the_crash_output_of_a_process_that_knew_a_secret_is_not_stored(tmp_path: Path) -> None:
     project = Project(tmp_path, DEADLY)
     with project.session() as session:
         log = project.log(session, project.task(session, "tells"))

@@ -29,7 +29,7 @@ from servo.core.ids import (
     timer_name,
     ulid,
 )
-from servo.core.keys import AssetKey, TaskKey, TaskOperation
+from servo.core.keys import AssetKey, TaskOperation, task_key_text
 from servo.core.partitions import PartitionKey, Scalar
 from servo.core.plan import (
     Chunk,
@@ -51,8 +51,8 @@ from servo.core.retry import (
     Retry,
     RetryRules,
     Spent,
-    decide,
     delay_after,
+    retry_or_give_up,
 )
 from servo.errors import Corrupt, Invalid
 
@@ -201,12 +201,7 @@ SCALARS: st.SearchStrategy[Scalar] = (
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,3}", fullmatch=True)
 VALUES = st.dictionaries(NAMES, SCALARS, min_size=1, max_size=3)
 PARTITIONS = VALUES.map(PartitionKey.of)
-TASK_KEYS = st.builds(
-    TaskKey,
-    asset_key=ASSET_KEYS,
-    partition=st.none() | PARTITIONS,
-    operation=st.sampled_from(TaskOperation),
-)
+TASKS = st.tuples(ASSET_KEYS, st.none() | PARTITIONS, st.sampled_from(TaskOperation))
 
 
 def typed(values: Mapping[str, Scalar]) -> dict[str, tuple[type, Scalar]]:
@@ -259,18 +254,15 @@ def test_a_text_is_parsed_only_if_it_is_canonical(key: PartitionKey, data: st.Da
         assert parsed.canonical() == mutated
 
 
-@given(st.lists(TASK_KEYS, max_size=6))
-def test_task_keys_are_equal_if_and_only_if_their_texts_are(keys: list[TaskKey]) -> None:
-    assert len({key.canonical() for key in keys}) == len({*keys})
-
-
-@given(st.lists(TASK_KEYS, min_size=2, max_size=6), st.randoms(use_true_random=False))
-def test_task_keys_have_one_order(keys: list[TaskKey], random: Any) -> None:
-    shuffled = list(keys)
-    random.shuffle(shuffled)
-    assert sorted(shuffled) == sorted(keys)
-    first, second = keys[:2]
-    assert [first < second, first == second, first > second].count(True) == 1
+@given(st.lists(TASKS, max_size=6))
+def test_task_keys_are_equal_if_and_only_if_what_they_name_is(
+    tasks: list[tuple[AssetKey, PartitionKey | None, TaskOperation]],
+) -> None:
+    texts = {
+        task_key_text(asset.canonical(), partition and partition.canonical(), operation)
+        for asset, partition, operation in tasks
+    }
+    assert len(texts) == len({*tasks})
 
 
 # --- graphs and plans -----------------------------------------------------------------------------
@@ -397,7 +389,7 @@ FAILURES = st.builds(
 def test_every_failure_under_every_policy_has_one_bounded_answer(
     policy: RetryRules, failure: FailedAttempt, spent: Spent, jitter: int
 ) -> None:
-    match decide(policy, failure, spent, jitter=jitter % 10_000):
+    match retry_or_give_up(policy, failure, spent, jitter=jitter % 10_000):
         case Retry(after):
             assert timedelta(0) <= after <= MAX_DELAY
         case GiveUp():

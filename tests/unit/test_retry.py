@@ -17,8 +17,8 @@ from servo.core.retry import (
     RetryRules,
     Spent,
     check_policy,
-    decide,
     delay_after,
+    retry_or_give_up,
 )
 from servo.errors import Invalid
 
@@ -41,7 +41,8 @@ def seconds(policy: RetryRules, count: int, *, jitter: int = 0) -> list[int]:
 
 def test_the_default_is_three_attempts_thirty_seconds_apart_and_doubling() -> None:
     decisions = [
-        decide(DEFAULT, ERROR, Spent(user_failures=number), jitter=0) for number in (1, 2, 3)
+        retry_or_give_up(DEFAULT, ERROR, Spent(user_failures=number), jitter=0)
+        for number in (1, 2, 3)
     ]
     assert decisions == [
         Retry(timedelta(seconds=30)),
@@ -84,36 +85,40 @@ def test_plus_minus_jitter_spreads_by_the_base_delay_within_nothing_and_the_cap(
 @pytest.mark.parametrize("kind", INFRASTRUCTURE)
 def test_what_happened_to_a_task_does_not_use_up_its_own_attempts(kind: FailureKind) -> None:
     spent = Spent(user_failures=2, infra_losses=8)
-    assert decide(DEFAULT, FailedAttempt(kind=kind), spent, jitter=0) == Retry(timedelta(minutes=5))
+    assert retry_or_give_up(DEFAULT, FailedAttempt(kind=kind), spent, jitter=0) == Retry(
+        timedelta(minutes=5)
+    )
     beyond = Spent(user_failures=0, infra_losses=9)
     expected = GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)
-    assert decide(DEFAULT, FailedAttempt(kind=kind), beyond, jitter=0) == expected
+    assert retry_or_give_up(DEFAULT, FailedAttempt(kind=kind), beyond, jitter=0) == expected
 
 
 def test_losses_do_not_wait_as_long_as_the_user_asked_for_errors() -> None:
     slow = RetryRules(delay_ms=3_600_000, cap_ms=3_600_000)
     lost = FailedAttempt(kind=FailureKind.WORKER_LOST)
-    delays = [decide(slow, lost, Spent(infra_losses=n), jitter=0) for n in (1, 2, 3)]
+    delays = [retry_or_give_up(slow, lost, Spent(infra_losses=n), jitter=0) for n in (1, 2, 3)]
     assert delays == [Retry(timedelta(seconds=number)) for number in (5, 10, 20)]
 
 
 @pytest.mark.parametrize("kind", INFRASTRUCTURE)
 def test_a_loss_that_names_its_delay_gets_it_and_no_further_retry(kind: FailureKind) -> None:
     lost = FailedAttempt(kind=kind, retry_after=timedelta(hours=2))
-    found = [decide(DEFAULT, lost, Spent(infra_losses=number), jitter=0) for number in (8, 9)]
+    found = [
+        retry_or_give_up(DEFAULT, lost, Spent(infra_losses=number), jitter=0) for number in (8, 9)
+    ]
     assert found == [Retry(timedelta(hours=2)), GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)]
 
 
 def test_lost_workers_leave_all_attempts_to_the_user() -> None:
     spent = Spent(user_failures=1, infra_losses=1_000)
-    assert decide(DEFAULT, ERROR, spent, jitter=0) == Retry(timedelta(seconds=30))
+    assert retry_or_give_up(DEFAULT, ERROR, spent, jitter=0) == Retry(timedelta(seconds=30))
 
 
 def test_a_policy_without_retries_for_losses_gives_up_at_the_first() -> None:
     policy = RetryRules(max_infra_retries=0)
     lost = FailedAttempt(kind=FailureKind.WORKER_LOST)
     expected = GiveUp(GiveUpReason.INFRA_RETRIES_EXHAUSTED)
-    assert decide(policy, lost, Spent(infra_losses=1), jitter=0) == expected
+    assert retry_or_give_up(policy, lost, Spent(infra_losses=1), jitter=0) == expected
 
 
 @pytest.mark.parametrize(
@@ -125,13 +130,15 @@ def test_a_policy_without_retries_for_losses_gives_up_at_the_first() -> None:
 )
 def test_what_can_never_work_is_never_tried_again(kind: FailureKind, reason: GiveUpReason) -> None:
     failure = FailedAttempt(kind=kind, retriable=True)
-    assert decide(DEFAULT, failure, Spent(), jitter=0) == GiveUp(reason)
+    assert retry_or_give_up(DEFAULT, failure, Spent(), jitter=0) == GiveUp(reason)
 
 
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_of_failure_has_an_answer(kind: FailureKind) -> None:
     spent = Spent(user_failures=1, infra_losses=1)
-    assert isinstance(decide(DEFAULT, FailedAttempt(kind=kind), spent, jitter=0), Retry | GiveUp)
+    assert isinstance(
+        retry_or_give_up(DEFAULT, FailedAttempt(kind=kind), spent, jitter=0), Retry | GiveUp
+    )
 
 
 @pytest.mark.parametrize(
@@ -152,25 +159,30 @@ def test_exceptions_are_chosen_by_name_and_the_exclusion_wins(
 ) -> None:
     excluded = GiveUp(GiveUpReason.EXCLUDED_BY_POLICY)
     expected = Retry(timedelta(seconds=30)) if retried else excluded
-    assert decide(policy, ERROR, Spent(user_failures=1), jitter=0) == expected
+    assert retry_or_give_up(policy, ERROR, Spent(user_failures=1), jitter=0) == expected
 
 
 def test_a_list_of_exceptions_says_nothing_about_running_too_long() -> None:
     policy = RetryRules(retry_on=("ValueError",))
     late = FailedAttempt(kind=FailureKind.TIMED_OUT)
-    assert decide(policy, late, Spent(user_failures=1), jitter=0) == Retry(timedelta(seconds=30))
+    assert retry_or_give_up(policy, late, Spent(user_failures=1), jitter=0) == Retry(
+        timedelta(seconds=30)
+    )
 
 
 def test_user_code_can_say_that_a_failure_is_final() -> None:
     failure = msgspec.structs.replace(ERROR, retriable=False)
     expected = GiveUp(GiveUpReason.NOT_RETRIABLE)
-    assert decide(DEFAULT, failure, Spent(user_failures=1), jitter=0) == expected
+    assert retry_or_give_up(DEFAULT, failure, Spent(user_failures=1), jitter=0) == expected
 
 
 def test_user_code_can_ask_for_a_retry_against_the_list_but_not_against_the_budget() -> None:
     policy = RetryRules(no_retry_on=("OSError",))
     failure = msgspec.structs.replace(ERROR, retriable=True)
-    found = [decide(policy, failure, Spent(user_failures=number), jitter=0) for number in (1, 3)]
+    found = [
+        retry_or_give_up(policy, failure, Spent(user_failures=number), jitter=0)
+        for number in (1, 3)
+    ]
     assert found == [Retry(timedelta(seconds=30)), GiveUp(GiveUpReason.ATTEMPTS_EXHAUSTED)]
 
 
@@ -188,12 +200,15 @@ def test_user_code_can_name_the_delay_which_is_then_neither_capped_nor_spread(
 ) -> None:
     policy = RetryRules(jitter=JitterSpread.FULL)
     failure = msgspec.structs.replace(ERROR, retry_after=asked)
-    assert decide(policy, failure, Spent(user_failures=1), jitter=1) == Retry(given)
+    assert retry_or_give_up(policy, failure, Spent(user_failures=1), jitter=1) == Retry(given)
 
 
 def test_user_code_can_name_its_own_limit() -> None:
     failure = msgspec.structs.replace(ERROR, max_attempts=5)
-    found = [decide(DEFAULT, failure, Spent(user_failures=number), jitter=0) for number in (4, 5)]
+    found = [
+        retry_or_give_up(DEFAULT, failure, Spent(user_failures=number), jitter=0)
+        for number in (4, 5)
+    ]
     assert found == [Retry(timedelta(seconds=240)), GiveUp(GiveUpReason.ATTEMPTS_EXHAUSTED)]
 
 

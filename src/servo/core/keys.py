@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Self, cast
 import msgspec
 
 from servo.core.ids import AssetKeyStr, TaskKeyStr, check_text
-from servo.core.partitions import PartitionKey
 from servo.errors import Invalid
 
 MAX_PART_BYTES = 255
@@ -99,61 +98,12 @@ class AssetKey(msgspec.Struct, frozen=True, order=True):
 
 
 class TaskOperation(StrEnum):
-    """What a task does, in sort order for tasks of one asset."""
+    """What a task does."""
 
     MATERIALIZE = "materialize"
     CHECK = "check"
     OBSERVE = "observe"
     BACKFILL = "backfill"
-
-    # All four, because str brings its own, alphabetical ones.
-    def __lt__(self, other: str) -> bool:
-        return _RANK[self] < _RANK[other]
-
-    def __le__(self, other: str) -> bool:
-        return _RANK[self] <= _RANK[other]
-
-    def __gt__(self, other: str) -> bool:
-        return _RANK[self] > _RANK[other]
-
-    def __ge__(self, other: str) -> bool:
-        return _RANK[self] >= _RANK[other]
-
-
-_RANK: dict[str, int] = {operation: rank for rank, operation in enumerate(TaskOperation)}
-
-
-class TaskKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The identity of a task within its run."""
-
-    asset_key: AssetKey
-    partition: PartitionKey | None = None
-    operation: TaskOperation = TaskOperation.MATERIALIZE
-
-    def canonical(self) -> TaskKeyStr:
-        """The form that is hashed and stored."""
-        partition = self.partition.canonical() if self.partition else None
-        return task_key_text(self.asset_key.canonical(), partition, self.operation)
-
-    def __str__(self) -> str:
-        return self.canonical()
-
-    def __lt__(self, other: Self) -> bool:
-        return self._order() < other._order()
-
-    def __le__(self, other: Self) -> bool:
-        return self._order() <= other._order()
-
-    def __gt__(self, other: Self) -> bool:
-        return self._order() > other._order()
-
-    def __ge__(self, other: Self) -> bool:
-        return self._order() >= other._order()
-
-    def _order(self) -> tuple[AssetKey, str, TaskOperation]:
-        # No partition has an empty canonical form, so "" stands for none and sorts first.
-        partition = self.partition.canonical() if self.partition else ""
-        return self.asset_key, partition, self.operation
 
 
 def task_key_text(asset: str, partition: str | None, operation: TaskOperation) -> TaskKeyStr:

@@ -180,7 +180,7 @@ def _check_spec(spec: TaskSpec) -> None:
     if spec.task_key != task_key_text(spec.asset_key, spec.partition, spec.operation):
         raise Invalid(
             f"task key {spec.task_key} does not match its asset, partition and operation",
-            remedy="build it with TaskKey.canonical()",
+            remedy="build it with `task_key_text`",
         )
     if spec.also_partitions:
         _check_together(spec)

@@ -1,11 +1,11 @@
 """Whether and when a failed attempt is retried.
 
-There are two budgets. Failures of user code (it raised, it ran too long) count against
-`max_attempts`; losses (its worker died, was preempted, never answered) count against
-`max_infra_retries` and leave the user's attempts alone. Attempt *numbers* grow with both, which is
-why `decide` takes two counts and not a number. It is total: it decides every kind of failure, for
-any policy that decodes. It uses integers only, and takes jitter as a hash of the attempt, so that a
-replay decides the same.
+`retry_or_give_up` decides. There are two budgets. Failures of user code (it raised, it ran too
+long) count against `max_attempts`; losses (its worker died, was preempted, never answered) count
+against `max_infra_retries` and leave the user's attempts alone. Attempt *numbers* grow with both,
+which is why it takes two counts and not a number. It is total: it decides every kind of failure,
+for any policy that decodes. It uses integers only, and takes jitter as a hash of the attempt, so
+that a replay decides the same.
 """
 
 from datetime import timedelta
@@ -128,10 +128,10 @@ RetryDecision = Retry | GiveUp
 _INFRA_DELAYS = RetryRules(delay_ms=5_000, cap_ms=300_000)
 
 
-def decide(
+def retry_or_give_up(
     policy: RetryRules, failure: FailedAttempt, spent: Spent, *, jitter: int
 ) -> RetryDecision:
-    """What follows a failure; `jitter` is `ids.jitter_fraction` of the failed attempt."""
+    """What follows a failed attempt; `jitter` is `ids.jitter_fraction` of the failed attempt."""
     match failure.kind:
         case FailureKind.ERROR | FailureKind.TIMED_OUT:
             return _after_user_failure(policy, failure, spent.user_failures, jitter)

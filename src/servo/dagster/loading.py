@@ -12,16 +12,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 from servo.errors import Invalid, NotFound
 from servo.sdk.assets.assets_definition import AssetsDefinition
 from servo.sdk.assets.specs import AssetSpec
 from servo.sdk.checks.definition import AssetChecksDefinition
 from servo.sdk.definitions.definitions import Definitions
+from servo.sdk.definitions.gathering import SCHEDULES, SENSORS, found_in
 from servo.sdk.definitions.jobs import AssetJob
-from servo.sdk.triggers.schedules import PartitionedSchedule, ScheduleDefinition
-from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition, SensorDefinition
 
 
 class CalledDefinitions(Definitions):
@@ -141,29 +140,18 @@ def _gathered(
     accepted = {"executor", "loggers"}
     if unknown := sorted(set(options) - accepted):
         raise Invalid(f"there is no option {', '.join(unknown)}", remedy="leave it out")
-    found = list(_found(modules))
 
     def of(*kinds: type[Any]) -> list[Any]:
-        return [item for item in found if isinstance(item, kinds)]
+        """The definitions of these kinds, each once, however many modules import it."""
+        found = {id(item): item for module in modules for item in found_in(module, kinds)}
+        return list(found.values())
 
     own = Definitions(
         of(AssetsDefinition, AssetSpec),
         resources=resources,
-        jobs=[item for item in found if isinstance(item, AssetJob)],
-        schedules=of(ScheduleDefinition, PartitionedSchedule),
-        sensors=of(SensorDefinition, AutomationConditionSensorDefinition),
+        jobs=of(AssetJob),
+        schedules=of(*SCHEDULES),
+        sensors=of(*SENSORS),
         asset_checks=of(AssetChecksDefinition),
     )
     return Definitions.merge(own, *of(Definitions))
-
-
-def _found(modules: Sequence[ModuleType]) -> Iterator[Any]:
-    """The definitions at the top level of modules, also inside lists, without duplicates."""
-    seen: set[int] = set()
-    for module in modules:
-        for value in list(vars(module).values()):
-            several = isinstance(value, list | tuple)
-            for item in cast("Sequence[Any]", value) if several else (value,):
-                if id(item) not in seen:
-                    seen.add(id(item))
-                    yield item

@@ -16,7 +16,7 @@ import msgspec
 
 from servo.core.events.tasks import CommittedOutput, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
-from servo.core.retry import FailedAttempt, FailureKind, GiveUp, Spent, decide
+from servo.core.retry import FailedAttempt, FailureKind, GiveUp, Spent, retry_or_give_up
 from servo.core.tags import JOB_LABEL
 from servo.errors import Invalid
 from servo.leader.assignments import Assignment, TaskResult
@@ -91,7 +91,9 @@ class Hooks:
             retry_after=None if wait is None else timedelta(milliseconds=wait),
             max_attempts=error.max_attempts,
         )
-        decided = decide(policy, failure, Spent(user_failures=work.failures + 1), jitter=0)
+        decided = retry_or_give_up(
+            policy, failure, Spent(user_failures=work.failures + 1), jitter=0
+        )
         return isinstance(decided, GiveUp)
 
     def _call(

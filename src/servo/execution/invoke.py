@@ -20,7 +20,7 @@ from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.storing import ALLOW_MISSING, Storing
 from servo.execution.outputs.tables import as_asked
 from servo.execution.results import Call, Making, keeping, plain, seen
-from servo.execution.returned import seen_by, told_by
+from servo.execution.returned import read_observed, read_returned
 from servo.leader.assignments import Assignment, ReportedAsset, TaskResult
 from servo.ports.clock import Clock
 from servo.sdk.assets.annotations import fits, name_of, told
@@ -261,5 +261,5 @@ def _made(
     """Call the function and read its results."""
     value = call.maker.fn(**arguments)
     if call.maker.observes:
-        return seen(call, seen_by(call.maker, value))
-    return making.end(told_by(call.maker, call.chosen, value), checks)
+        return seen(call, read_observed(call.maker, value))
+    return making.end(read_returned(call.maker, call.chosen, value), checks)

@@ -43,10 +43,10 @@ Returned = MadeAsset | AssetCheckResult | AssetMaterialization | Skip
 _RESULTS = (MaterializeResult, Output, AssetCheckResult, AssetMaterialization, Skip)
 
 
-def told_by(
+def read_returned(
     maker: AssetsDefinition, chosen: Sequence[AssetKey], returned: Any
 ) -> Iterator[Returned]:
-    """Everything a function told about the assets that were chosen."""
+    """What the function of some assets returned about those that were chosen."""
     if len(maker.specs) == 1 and not _is_several(returned):
         yield from _read(maker, chosen, returned, set())
         return
@@ -205,8 +205,8 @@ def _owed(
         raise Failure(f"{maker.name} returned nothing for {names}", allow_retries=False)
 
 
-def seen_by(maker: AssetsDefinition, returned: Any) -> ObserveResult:
-    """What a function saw that looks at an asset."""
+def read_observed(maker: AssetsDefinition, returned: Any) -> ObserveResult:
+    """What the function of an observable asset returned."""
     found = _awaited(returned) if inspect.iscoroutine(returned) else returned
     if isinstance(found, DataVersion):
         return ObserveResult(data_version=found)

@@ -43,8 +43,7 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.read.load import load_state
 from servo.projection.read.reader import Reader, Snapshot
 from servo.triggers.conditions import JUDGE_SECONDS
-from servo.workspace.answering import can_be_pinged, check_answers
-from servo.workspace.leader_socket.messages import LeaderNotReady
+from servo.workspace.answering import refuse_silent
 from servo.workspace.leading import LedByAnother, described
 from servo.workspace.workspace import Workspace
 
@@ -126,9 +125,7 @@ def _leader_of_pass(
     """The leader that runs what is due in these locations; None once nobody leads."""
     told, pause = False, threading.Event()
     while (leader := workspace.leader()) is not None:
-        if can_be_pinged(leader):
-            with suppress(LeaderNotReady):
-                check_answers(leader)
+        refuse_silent(leader)
         for name in locations:
             refuse_missing(leader, name)
         if leader.hosts(HostedTriggers.ALL, *locations):

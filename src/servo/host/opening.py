@@ -8,7 +8,6 @@ reported and not waited for.
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from servo.core.declared import Declared
@@ -20,9 +19,8 @@ from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.planning.deployment import is_deployed
 from servo.projection.read.reader import Snapshot
-from servo.workspace.answering import can_be_pinged, check_answers
+from servo.workspace.answering import refuse_silent
 from servo.workspace.code_location import CodeLocation
-from servo.workspace.leader_socket.messages import LeaderNotReady
 from servo.workspace.leading import LedByAnother, described
 from servo.workspace.workspace import Workspace
 
@@ -68,9 +66,7 @@ def open_leading_or_attached(  # noqa: PLR0913 - what is wanted, and who is told
                 return lead()
             except LedByAnother as other:
                 leader = other.leader
-        if can_be_pinged(leader):
-            with suppress(LeaderNotReady):
-                check_answers(leader)
+        refuse_silent(leader)
         if all(can_be_asked(code, workspace, leader) for code in codes):
             names = tuple(code.location.name for code in codes)
             if not leader.hosts(triggers, *names):

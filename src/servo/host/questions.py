@@ -1,7 +1,7 @@
-"""Requests that need user code, sent to the leader on this machine.
+"""Requests that need user code, sent to the leader.
 
 A permanent leader (`servo dev`) has evaluators with the code of its locations. Other processes use
-them over its socket, so a command that plans a run beside it imports no user code.
+them, so a command that plans a run beside it imports no user code.
 
 The leader answers with the current files: after an edit, the request waits until the edit is
 loaded, and is refused if it cannot be loaded.
@@ -15,9 +15,9 @@ from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion, an
 from servo.errors import Conflict, NotFound
 from servo.leader.lease import LeaderAdvert
 from servo.operations.interface.evaluating import Evaluates
-from servo.workspace.answering import can_be_pinged, check_answers
-from servo.workspace.leader_socket.connection import LeaderConnection
-from servo.workspace.leader_socket.messages import AskCode
+from servo.workspace.answering import check_answers
+from servo.workspace.connecting import can_connect, connect
+from servo.workspace.leader_connection import AskCode
 
 LONGEST = 60.0
 """Seconds that a leader takes for a question: its evaluators are wanted for schedules as well."""
@@ -69,7 +69,7 @@ class CodeQuestions:
 
 
 class EvaluatorOfLeader:
-    """The evaluators of the leader of this machine, for one code location.
+    """The evaluators of the leader, for one code location.
 
     `place` is where this process finds the code, empty if it has none.
     """
@@ -96,10 +96,10 @@ class EvaluatorOfLeader:
         )
         check_answers(self._leader)
         longest = min(seconds, LONGEST) + BEYOND
-        with LeaderConnection(self._leader.socket, timeout=longest) as connection:
+        with connect(self._leader, timeout=longest) as connection:
             return connection.ask(asked)
 
 
 def answers_questions(leader: LeaderAdvert | None) -> bool:
     """Whether this process can ask a leader about its code."""
-    return leader is not None and leader.stays and can_be_pinged(leader)
+    return leader is not None and leader.stays and can_connect(leader)

@@ -11,21 +11,18 @@ from threading import Lock
 
 import msgspec
 
-from servo.core.events.backfills import BackfillChunkPlanned, BackfillCreated
+from servo.core.events.backfills import BackfillCreated
 from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.envelope import Answer, Batch
 from servo.core.events.runs import RunRequested
-from servo.core.events.schedules import ScheduleTicked
-from servo.core.events.sensors import SensorEvaluated
 from servo.core.events.validate import check_batch
+from servo.core.fold.context import HEADS
 from servo.core.state.state import State
 from servo.errors import ServoError
 
 Reply = Callable[[Answer | ServoError], None]
 
-_TRIGGERS = frozenset(
-    {RunRequested, ScheduleTicked, SensorEvaluated, BackfillCreated, BackfillChunkPlanned}
-)
+_TRIGGERS = frozenset({RunRequested, BackfillCreated, *HEADS})
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,9 @@ from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
 from servo.errors import Conflict
 
+_Row = ScheduleDefinitionRow | SensorDefinitionRow
+_Upserted = ScheduleUpserted | SensorUpserted
+
 
 def changes(state: State, location: str, declared: Declared) -> list[Event]:
     """The events of a deployment; none if nothing changed."""
@@ -62,43 +65,51 @@ def _schedules(
         for name, row in list(state.schedules.rows.items())
         if state.schedule_state.rows[name].status is not ScheduleStatus.REMOVED
     }
-    for event in schedules:
-        row = known.get(event.schedule_id)
-        _check_place(row, location, f"schedule {event.schedule_id}")
-        if row is None or not _says(row, event):
-            yield event
-    declared = {event.schedule_id for event in schedules}
-    for name, row in known.items():
-        if name not in declared and row.labels.get(LOCATION_LABEL) == location:
-            yield ScheduleRemoved(schedule_id=name)
+    declared = {event.schedule_id: event for event in schedules}
+    yield from _changed("schedule", location, known, declared)
+    for name in _removed(location, known, declared):
+        yield ScheduleRemoved(schedule_id=name)
 
 
 def _sensors(state: State, location: str, sensors: Sequence[SensorUpserted]) -> Iterator[Event]:
     rows = list(state.sensors.rows.items())
     known = {name: row for name, row in rows if row.removed_at is None}
-    for event in sensors:
-        row = known.get(event.sensor_id)
-        _check_place(row, location, f"sensor {event.sensor_id}")
+    declared = {event.sensor_id: event for event in sensors}
+    yield from _changed("sensor", location, known, declared)
+    for name in _removed(location, known, declared):
+        yield SensorRemoved(sensor_id=name)
+
+
+def _changed(
+    what: str, location: str, known: Mapping[str, _Row], declared: Mapping[str, _Upserted]
+) -> Iterator[Event]:
+    """The new and the changed definitions of one kind of trigger."""
+    for name, event in declared.items():
+        row = known.get(name)
+        _check_place(row, location, f"{what} {name}")
         if row is None or not _says(row, event):
             yield event
-    declared = {event.sensor_id for event in sensors}
-    for name, row in known.items():
-        if name not in declared and row.labels.get(LOCATION_LABEL) == location:
-            yield SensorRemoved(sensor_id=name)
 
 
-def _says(
-    row: ScheduleDefinitionRow | SensorDefinitionRow, event: ScheduleUpserted | SensorUpserted
-) -> bool:
+def _removed(
+    location: str, known: Mapping[str, _Row], declared: Mapping[str, _Upserted]
+) -> list[str]:
+    """The triggers that a location defined before and defines no longer."""
+    return [
+        name
+        for name, row in known.items()
+        if name not in declared and row.labels.get(LOCATION_LABEL) == location
+    ]
+
+
+def _says(row: _Row, event: _Upserted) -> bool:
     """Whether a row already has the content of an event."""
     fields = msgspec.structs.asdict(event)
     del fields["v"]
     return all(getattr(row, name) == value for name, value in fields.items())
 
 
-def _check_place(
-    row: ScheduleDefinitionRow | SensorDefinitionRow | None, location: str, what: str
-) -> None:
+def _check_place(row: _Row | None, location: str, what: str) -> None:
     place = location if row is None else row.labels.get(LOCATION_LABEL, location)
     if place != location:
         raise Conflict(

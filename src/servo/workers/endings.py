@@ -10,11 +10,15 @@ from servo.core.state.rows.execution import TaskRow
 from servo.leader.assignments import Assignment
 from servo.ports.object_store import ObjectStore
 from servo.processes.stopping import STOPPED
-from servo.workers.local_pool.crash_output import keep_last_words, place_of, without_our_own
+from servo.workers.local_pool.crash_output import (
+    crash_place,
+    store_crash_output,
+    without_servo_frames,
+)
 from servo.workers.local_pool.worker_process import WorkerProcess
 
 
-def ended_within(
+def ended_with_process(
     child: WorkerProcess,
     assignment: Assignment,
     code: int,
@@ -26,14 +30,14 @@ def ended_within(
 
     What it printed until then is kept.
     """
-    printed, crash = child.last_words()
+    printed, crash = child.crash_output()
     key = setup.address.paths.log(
         assignment.run_id, assignment.task_key, assignment.attempt, assignment.exec_id
     )
-    keep_last_words(store, key, printed, without_our_own(crash))
+    store_crash_output(store, key, printed, without_servo_frames(crash))
     if child.interrupted or code == STOPPED:
         return stopped(child, assignment)
-    return died(assignment, code, place_of(crash, setup.location.folder))
+    return died(assignment, code, crash_place(crash, setup.location.folder))
 
 
 def stopped(child: WorkerProcess, assignment: Assignment) -> TaskFinished | None:
@@ -74,7 +78,7 @@ def died(assignment: Assignment, code: int, place: str = "") -> TaskFinished:
     """An execution whose process ended by itself, and where in its code if that is known."""
     where = f" in {place}" if place else ""
     often = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
-    message = f"the worker process ended with {how(code)}{where}{often}"
+    message = f"the worker process ended with {exit_in_words(code)}{where}{often}"
     return finished(assignment, TaskOutcome.FAILED, TaskError(code="WorkerDied", message=message))
 
 
@@ -88,7 +92,7 @@ def hung(assignment: Assignment, what: str) -> TaskFinished:
     return finished(assignment, TaskOutcome.FAILED, error)
 
 
-def how(code: int) -> str:
+def exit_in_words(code: int) -> str:
     """How a process ended, in words."""
     try:
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from servo.errors import Unavailable
 from servo.leader.lease import LeaderAdvert
-from servo.workspace.leader_socket.connection import LeaderConnection
-from servo.workspace.leader_socket.messages import AnswerOverdue
+from servo.workspace.connecting import can_connect, connect
+from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady
 from servo.workspace.leading import described
-from servo.workspace.registry import machine_id
 
 SUSPENDED_AFTER = 1.0
 SILENT_AFTER = 10.0
@@ -39,19 +38,14 @@ class LeaderSilent(Unavailable):
         )
 
 
-def can_be_pinged(leader: LeaderAdvert) -> bool:
-    """Whether a leader can be asked directly: it is on this machine and has a socket."""
-    return leader.machine == machine_id() and bool(leader.socket)
-
-
 def check_answers(leader: LeaderAdvert, *, sent: bool = False) -> None:
-    """`LeaderSilent` if a leader of this machine does not answer; `LeaderNotReady` if it is gone.
+    """`LeaderSilent` if a leader that can be reached does not answer; `LeaderNotReady` if it ended.
 
     `sent` says that a request was sent before, which it may still execute.
     """
     for seconds in (SUSPENDED_AFTER, SILENT_AFTER - SUSPENDED_AFTER):
         try:
-            with LeaderConnection(leader.socket, timeout=seconds) as connection:
+            with connect(leader, timeout=seconds) as connection:
                 _ = connection.ping()
         except AnswerOverdue:
             if is_suspended(leader.pid):
@@ -61,15 +55,21 @@ def check_answers(leader: LeaderAdvert, *, sent: bool = False) -> None:
     raise LeaderSilent(leader, suspended=False, sent=sent)
 
 
+def refuse_silent(leader: LeaderAdvert) -> None:
+    """`LeaderSilent` if a leader does not answer; nothing if it cannot be reached, or is ending."""
+    if can_connect(leader):
+        with suppress(LeaderNotReady):
+            check_answers(leader)
+
+
 def why_silent(leader: LeaderAdvert) -> str:
     """Why a leader does not respond, with the remedy; empty if it responds or is elsewhere."""
-    if can_be_pinged(leader):
-        try:
-            check_answers(leader)
-        except LeaderSilent as silent:
-            return str(silent)
-        except Unavailable:
-            return ""  # it starts or ends at this moment
+    try:
+        refuse_silent(leader)
+    except LeaderSilent as silent:
+        return str(silent)
+    except Unavailable:
+        return ""  # it ends at this moment
     return ""
 
 

@@ -1,7 +1,7 @@
 """Ways to submit a batch to the ledger, all with the same interface.
 
     LeaderInThisProcess    this process leads
-    LeaderOnThisMachine    another process of this machine leads, and is reached over its socket
+    LeaderInOtherProcess   another process leads, and this one can connect to it
     LeaderForAMoment       there is no leader: this process leads for as long as the batch takes
     Inbox                  a leader that cannot be reached: through objects in the store
 
@@ -30,10 +30,10 @@ from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.address import Address
-from servo.workspace.answering import can_be_pinged, check_answers
+from servo.workspace.answering import check_answers
+from servo.workspace.connecting import can_connect, connect
+from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady
 from servo.workspace.leader_lock import Leader
-from servo.workspace.leader_socket.connection import LeaderConnection
-from servo.workspace.leader_socket.messages import AnswerOverdue, LeaderNotReady
 from servo.workspace.leading import try_to_lead, who_leads
 from servo.workspace.receipt import Receipt, queued, receipt_of
 
@@ -67,8 +67,8 @@ class LeaderInThisProcess:
         return receipt_of(_request_id(batch), answer)
 
 
-class LeaderOnThisMachine:
-    """To another process of this machine, over its socket."""
+class LeaderInOtherProcess:
+    """To a leader that this process can connect to."""
 
     def __init__(self, leader: LeaderAdvert) -> None:
         self._leader = leader
@@ -76,7 +76,7 @@ class LeaderOnThisMachine:
     def send(self, batch: Batch) -> Receipt:
         check_answers(self._leader)
         try:
-            with LeaderConnection(self._leader.socket, timeout=ANSWER_WITHIN) as connection:
+            with connect(self._leader, timeout=ANSWER_WITHIN) as connection:
                 answer = connection.commit(batch, timeout=ANSWER_WITHIN)
         except AnswerOverdue:
             check_answers(self._leader, sent=True)
@@ -149,8 +149,8 @@ class AnyChannel:
         """Send a batch to the leader, or become it; None if the leader has changed meanwhile."""
         if leader is None:
             return self._for_a_moment(batch)
-        if can_be_pinged(leader):
-            return LeaderOnThisMachine(leader).send(batch)
+        if can_connect(leader):
+            return LeaderInOtherProcess(leader).send(batch)
         if not leader.pid and not self._address.is_shared:
             return None  # it has just taken the lock, and says in a moment how to reach it
         return InboxChannel(self._address, self._world, lambda: self._who_leads() is not None).send(

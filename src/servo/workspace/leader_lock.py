@@ -105,6 +105,11 @@ def leader_here(address: Address) -> LeaderAdvert | None:
         return LeaderAdvert(pid=0)  # it has the lock, and is about to say who it is
 
 
+def runs_here(leader: LeaderAdvert) -> bool:
+    """Whether a leader is a process of this machine, with the same registry."""
+    return leader.machine == machine_id()
+
+
 class Leader(msgspec.Struct, frozen=True, kw_only=True):
     """How a leading process describes itself: see `LeaderAdvert`."""
 

@@ -23,10 +23,9 @@ from servo.leader.service import Service
 from servo.leader.workers import Workers
 from servo.ports.world import World
 from servo.workspace.address import Address
-from servo.workspace.leader_lock import Leader, LeaderLock, advert, leader_here
-from servo.workspace.leader_socket.messages import AskCode, LeaderNotReady
+from servo.workspace.leader_connection import AskCode, LeaderNotReady
+from servo.workspace.leader_lock import Leader, LeaderLock, advert, leader_here, runs_here
 from servo.workspace.leader_socket.server import LeaderServer
-from servo.workspace.registry import machine_id
 
 NOBODY = Leader()
 
@@ -60,7 +59,7 @@ def described(leader: LeaderAdvert) -> str:
     if not leader.pid:
         return "another process"  # it has just begun to lead, or its lease does not name it
     what = f"`servo {leader.command}`" if leader.command else "a process"
-    if leader.machine == machine_id():
+    if runs_here(leader):
         return f"{what} (process {leader.pid})"
     return f"{what} (process {leader.pid} on {leader.host or 'another machine'})"
 
@@ -182,7 +181,7 @@ def _lease(
         holder=world.entropy.token_bytes(16).hex(),
         advert=found,
         # We hold the lock of this machine: whoever held it before us has ended.
-        is_dead=lambda leader: leader.machine == machine_id(),
+        is_dead=runs_here,
     )
 
 
@@ -196,6 +195,6 @@ def who_leads(address: Address, world: World) -> LeaderAdvert | None:
         return here  # it takes the lease in a moment, or was suspended and lost it
     if lease.leader is None:
         return here or LeaderAdvert(pid=0)
-    if lease.leader.machine == machine_id():
+    if runs_here(lease.leader):
         return here
     return lease.leader

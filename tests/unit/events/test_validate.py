@@ -1,5 +1,8 @@
 """What is refused before it is written: ids that could do harm, wherever in a batch they stand."""
 
+from collections.abc import Iterator
+
+import msgspec.inspect as inspected
 import pytest
 from msgspec.structs import replace
 
@@ -8,6 +11,7 @@ from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Batch, Event
 from servo.core.events.quotas import PoolLimitSet
+from servo.core.events.registry import EVENTS
 from servo.core.events.runs import (
     PlanCreated,
     PlanSegment,
@@ -17,7 +21,7 @@ from servo.core.events.runs import (
 )
 from servo.core.events.schedules import ScheduleUpserted
 from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome, TaskStarted
-from servo.core.events.validate import MAX_ID_BYTES, check_batch
+from servo.core.events.validate import MAX_ID_BYTES, check_batch, field_checks
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
 from servo.errors import Invalid
@@ -171,3 +175,54 @@ def test_a_policy_that_no_one_can_judge_by_is_refused_at_deploy() -> None:
     bad = '{"deadline_cron":"61 * * * *","kind":"cron","lower_bound_ms":1}'
     with pytest.raises(Invalid, match="cron expression"):
         check_batch(sent(deployed(bad)))
+
+
+# --- validation goes by the names of fields -------------------------------------------------------
+
+WITHOUT_IDS = {"selector", "error", "cost", "retry"}
+"""Fields with structs that hold no id."""
+
+
+def structs_of(kind: inspected.Type) -> Iterator[inspected.StructType]:
+    match kind:
+        case inspected.StructType():
+            yield kind
+        case inspected.UnionType():
+            for one in kind.types:
+                yield from structs_of(one)
+        case inspected.VarTupleType():
+            yield from structs_of(kind.item_type)
+        case _:
+            pass
+
+
+def is_id(kind: inspected.Type) -> bool:
+    """Whether a field is declared as an `Id`, or as several."""
+    match kind:
+        case inspected.StrType():
+            return kind.max_length == MAX_ID_BYTES
+        case inspected.UnionType():
+            return any(is_id(one) for one in kind.types)
+        case inspected.VarTupleType():
+            return is_id(kind.item_type)
+        case _:
+            return False
+
+
+def unchecked(kind: inspected.StructType) -> Iterator[str]:
+    """The fields of an event, and of the structs in it, that hold ids and are not checked."""
+    checked = {name for name, _ in field_checks(kind.cls)}
+    for field in kind.fields:
+        below = [] if field.name in WITHOUT_IDS else list(structs_of(field.type))
+        if (below or is_id(field.type)) and field.name not in checked:
+            yield f"{kind.cls.__name__}.{field.name}"
+        for struct in below:
+            if struct.cls is not TaskSpec:  # checked field by field
+                yield from unchecked(struct)
+
+
+@pytest.mark.parametrize("event", EVENTS.values())
+def test_every_id_of_an_event_is_checked(event: type[Event]) -> None:
+    kind = inspected.type_info(event)
+    assert isinstance(kind, inspected.StructType)
+    assert list(unchecked(kind)) == []

@@ -8,7 +8,7 @@ from servo import asset
 from servo.core.events.assets import Severity
 from servo.errors import Invalid
 from servo.leader.assignments import CheckOutcome
-from servo.sdk.checks.gating import CheckPolicy, GateVerdict, decide
+from servo.sdk.checks.gating import CheckPolicy, GateVerdict, gate_verdict
 
 ALLOW, WARN, HOLD, BLOCK = (
     GateVerdict.ALLOW,
@@ -53,22 +53,22 @@ def test_a_failed_check_does_what_its_cell_says(
 ) -> None:
     expected = MATRIX[severity, policy][blocking]
     one = found(severity, blocking=blocking)
-    assert decide([one], policy, quarantine=False) is expected
+    assert gate_verdict([one], policy, quarantine=False) is expected
     held = HOLD if expected is BLOCK else expected
-    assert decide([one], policy, quarantine=True) is held
+    assert gate_verdict([one], policy, quarantine=True) is held
 
 
 @pytest.mark.parametrize(("severity", "policy"), MATRIX)
 def test_a_check_that_passed_allows(severity: Severity, policy: CheckPolicy) -> None:
     one = found(severity, passed=True, blocking=True)
-    assert decide([one], policy, quarantine=False) is ALLOW
+    assert gate_verdict([one], policy, quarantine=False) is ALLOW
 
 
 def test_the_worst_decides_and_none_allow() -> None:
     declared = CheckPolicy.AS_DECLARED
     several = [found(Severity.WARN), found(Severity.CRITICAL), found(Severity.ERROR)]
-    assert decide(several, declared, quarantine=False) is BLOCK
-    assert decide([], declared, quarantine=False) is ALLOW
+    assert gate_verdict(several, declared, quarantine=False) is BLOCK
+    assert gate_verdict([], declared, quarantine=False) is ALLOW
 
 
 def test_a_policy_goes_by_name_and_a_wrong_one_is_told() -> None:

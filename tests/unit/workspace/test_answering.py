@@ -16,8 +16,8 @@ from servo.workspace import answering
 from servo.workspace.address import Address
 from servo.workspace.answering import LeaderSilent, check_answers, is_suspended, why_silent
 from servo.workspace.composition import open_world
+from servo.workspace.leader_connection import LeaderNotReady
 from servo.workspace.leader_lock import leader_here
-from servo.workspace.leader_socket.messages import LeaderNotReady
 from servo.workspace.leading import try_to_lead
 from servo.workspace.registry import machine_id
 

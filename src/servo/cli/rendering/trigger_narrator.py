@@ -5,9 +5,10 @@ the same way again and again is told of now and then, not every time.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 from rich.text import Text
 
 from servo.cli.rendering.output import number, plural
@@ -26,6 +27,15 @@ MOST_HEARD = 100
 _STYLES = {BackfillState.SUCCEEDED: "green", BackfillState.FAILED: "red"}
 
 
+class _Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """The last evaluation of a trigger: its error if it failed, and the command that shows more."""
+
+    trigger: str
+    id: str | None
+    error: str
+    history: str
+
+
 class TriggerNarrator:
     """Tells what changed since it looked last."""
 
@@ -42,8 +52,8 @@ class TriggerNarrator:
         self._now = state.ts
         for row in list(state.backfills.rows.values()):
             self._backfills[row.backfill_id] = row.state
-        for name, evaluation, _ in _evaluated(state):
-            self._seen[name] = evaluation
+        for evaluation in _evaluations(state):
+            self._seen[evaluation.trigger] = evaluation.id
 
     def look(self, state: State) -> None:
         """Tell what is new."""
@@ -57,11 +67,11 @@ class TriggerNarrator:
                 self._say(Text(f"backfill {row.backfill_id} started: {count} in {runs}"))
             if (known or BackfillState.RUNNING) is not row.state:
                 self._say(_stands(row))
-        for name, evaluation, wrong in _evaluated(state):
-            if self._seen.get(name) != evaluation:
-                self._seen[name] = evaluation
-                if wrong:
-                    self._tell_failure(name, wrong)
+        for evaluation in _evaluations(state):
+            if self._seen.get(evaluation.trigger) != evaluation.id:
+                self._seen[evaluation.trigger] = evaluation.id
+                if evaluation.error:
+                    self._tell_failure(evaluation)
 
     def hear(self, words: str) -> None:
         """Take down what the triggers have to say themselves.
@@ -84,13 +94,12 @@ class TriggerNarrator:
         self._told[name] = (wrong, self._now)
         return True
 
-    def _tell_failure(self, name: str, wrong: str) -> None:
-        if not self._is_new(name, wrong):
+    def _tell_failure(self, failed: _Evaluation) -> None:
+        if not self._is_new(failed.trigger, failed.error):
             return
-        kind, _, own = name.partition(" ")
-        more = f"servo {kind} {'ticks' if kind == 'schedule' else 'history'} {own}"
-        first = wrong.partition("\n")[0][:MOST_TOLD]
-        self._say(Text.assemble((name, "red"), f" failed: {first} (see `{more}`)"))
+        first = failed.error.partition("\n")[0][:MOST_TOLD]
+        told = f" failed: {first} (see `{failed.history}`)"
+        self._say(Text.assemble((failed.trigger, "red"), told))
 
 
 def _stands(row: BackfillRow) -> Text:
@@ -108,17 +117,23 @@ def _stands(row: BackfillRow) -> Text:
     return Text.assemble(state, f" {name}: {', '.join(told)}{rest}{more}")
 
 
-def _evaluated(state: State) -> list[tuple[str, str | None, str]]:
-    """Every schedule and sensor, its last evaluation, and what was wrong with it."""
-    found: list[tuple[str, str | None, str]] = []
+def _evaluations(state: State) -> Iterator[_Evaluation]:
+    """The last evaluation of every schedule and sensor."""
     for row in list(state.schedule_state.rows.values()):
         tick = state.schedule_ticks.rows.get(row.last_tick_id or "")
         failed = row.last_status is TickStatus.FAILED
-        wrong = (tick.message if tick else "") or "its last tick failed"
-        found.append((f"schedule {row.schedule_id}", row.last_tick_id, wrong if failed else ""))
+        error = (tick.message if tick else "") or "its last tick failed"
+        yield _Evaluation(
+            trigger=f"schedule {row.schedule_id}",
+            id=row.last_tick_id,
+            error=error if failed else "",
+            history=f"servo schedule ticks {row.schedule_id}",
+        )
     for row in list(state.sensor_state.rows.values()):
         failed = row.status is SensorStatus.ERROR
-        found.append(
-            (f"sensor {row.sensor_id}", row.last_eval_id, row.last_error if failed else "")
+        yield _Evaluation(
+            trigger=f"sensor {row.sensor_id}",
+            id=row.last_eval_id,
+            error=row.last_error if failed else "",
+            history=f"servo sensor history {row.sensor_id}",
         )
-    return found

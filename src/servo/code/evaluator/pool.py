@@ -8,6 +8,7 @@ there are processes to ask.
 """
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -37,10 +38,14 @@ from servo.processes.lifetime import without_ctrl_c
 IMPORT_SECONDS = 120.0
 SIZE = 2
 ANSWER = "answer"
-ENDED = "the evaluator process ended with"
+
+# A trigger's row keeps the error of its last evaluation. `was_lost` recognizes these two there.
+_ENDED = "the evaluator process ended with {code}"
+_HUNG = "it took longer than {seconds} s to {task} and was stopped"
+_LOST = re.compile(f"{_ENDED}|{_HUNG}".format(code=r"-?\d+", seconds=r"\S+", task=ANSWER))
 
 
-class Silent(Exception):
+class NoAnswer(Exception):
     """An evaluator did not answer, and why."""
 
 
@@ -72,13 +77,13 @@ class EvaluatorPool:
         with self._free:
             try:
                 evaluator = self._take()
-            except Silent as silence:
-                return Evaluated(error=str(silence), unasked=True)
+            except NoAnswer as why:
+                return Evaluated(error=str(why), unasked=True)
             try:
                 answer = evaluator.ask(question, seconds)
-            except Silent as silence:
+            except NoAnswer as why:
                 self._drop(evaluator)
-                return Evaluated(error=str(silence))
+                return Evaluated(error=str(why))
             except BaseException:
                 self._drop(evaluator)
                 raise
@@ -109,7 +114,7 @@ class EvaluatorPool:
     def _take(self) -> "_EvaluatorProcess":
         with self._lock:
             if self._closed:
-                raise Silent("the evaluators have been stopped")
+                raise NoAnswer("the evaluators have been stopped")
             if self._idle:
                 return self._idle.pop()
             evaluator = _EvaluatorProcess(
@@ -121,7 +126,7 @@ class EvaluatorPool:
             self._all.add(evaluator)
         try:
             evaluator.begin()
-        except Silent:
+        except NoAnswer:
             self._drop(evaluator)
             raise
         return evaluator
@@ -165,15 +170,15 @@ class _EvaluatorProcess:
         """Wait until it has imported the code."""
         started = self._next(IMPORT_SECONDS, "import the code")
         if isinstance(started, Started) and started.error:
-            raise Silent(started.error)
+            raise NoAnswer(started.error)
 
     def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
-        """Its answer; `Silent` if it has none in time."""
+        """Its answer; `NoAnswer` if it has none in time."""
         try:
             self._socket.settimeout(seconds)
             self._socket.sendall(framed(msgspec.msgpack.encode(question)))
         except OSError:
-            raise Silent("the evaluator process ended before the request") from None
+            raise NoAnswer("the evaluator process ended before the request") from None
         return self._next(seconds, ANSWER)
 
     def end(self) -> None:
@@ -208,17 +213,15 @@ class _EvaluatorProcess:
                 if found:
                     return found[0]  # one question is asked at a time
         except TimeoutError:
-            raise Silent(f"it took longer than {seconds:g} s to {what} and was stopped") from None
+            raise NoAnswer(_HUNG.format(seconds=f"{seconds:g}", task=what)) from None
         except OSError:
             pass
         except msgspec.MsgspecError as error:
-            raise Silent(f"its answer cannot be read: {error}") from None
-        code = self._wait()  # its socket is closed by its end alone
-        early = "" if what == ANSWER else f" before it could {what}"
-        raise Silent(f"{ENDED} {code}{early}")
+            raise NoAnswer(f"its answer cannot be read: {error}") from None
+        ended = _ENDED.format(code=self._wait())  # its socket is closed by its end alone
+        raise NoAnswer(ended if what == ANSWER else f"{ended} before it could {what}")
 
 
 def was_lost(error: str) -> bool:
-    """Whether there was no answer because the process hung, or ended, over the question."""
-    ended = error.startswith(ENDED) and "before" not in error
-    return ended or error.endswith(f"s to {ANSWER} and was stopped")
+    """Whether this stored error says that the process hung, or ended, while it answered."""
+    return _LOST.fullmatch(error) is not None

@@ -4,6 +4,10 @@ Ids go into paths, queue names and other people's screens, so everything that is
 here, whatever route it came by. The fold does not check again: it sees only what passed. Cron
 expressions, time zones and freshness policies are checked here and nowhere later: what a zone is
 depends on the machine, and a replay must not.
+
+A field is checked by its name, in whichever event it stands: a `run_id` is a `run_id` everywhere.
+So a new event needs nothing here as long as its fields have known names. A new name of an id goes
+into `_CHECKS_BY_FIELD`, that of a field which holds structs with ids into `_FIELDS_WITH_STRUCTS`.
 """
 
 import re
@@ -53,7 +57,7 @@ def _optional(check: _TextCheck) -> _TextCheck:
 _OPTIONAL_TEXT = _optional(_text)
 
 
-_FIELDS: Mapping[str, _TextCheck] = {
+_CHECKS_BY_FIELD: Mapping[str, _TextCheck] = {
     "run_id": _text,
     "run_key": _text,
     "task_key": _text,
@@ -68,6 +72,7 @@ _FIELDS: Mapping[str, _TextCheck] = {
     "client_request_id": _text,
     "materialization_id": _OPTIONAL_TEXT,
     "materialization_ids": _text,
+    "upstream_materialization_id": _OPTIONAL_TEXT,
     "asset_key": _OPTIONAL_TEXT,
     "partition_key": _text,
     "check_name": _text,
@@ -93,7 +98,7 @@ _FIELDS: Mapping[str, _TextCheck] = {
     "definitions_digest": _optional(_digest),
     "payload_digest": _optional(_digest),
 }
-_NESTED = frozenset(
+_FIELDS_WITH_STRUCTS = frozenset(
     {"source", "output", "outputs", "handover", "trigger", "assets", "segments", "tasks"}
 )
 
@@ -144,7 +149,7 @@ def check_event(event: Event | UnknownEvent) -> None:
 
 def _check_fields(value: msgspec.Struct) -> None:
     """Check every id of a struct, and of the structs and lists in it."""
-    for name, check in _checks(type(value)):
+    for name, check in field_checks(type(value)):
         found: Any = getattr(value, name)
         several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
         if check is None:
@@ -179,18 +184,18 @@ _FieldChecks = tuple[tuple[str, _TextCheck | None], ...]
 _known: dict[type[msgspec.Struct], _FieldChecks] = {}
 
 
-def _checks(kind: type[msgspec.Struct]) -> _FieldChecks:
+def field_checks(kind: type[msgspec.Struct]) -> _FieldChecks:
     """Which fields of a struct are checked, and how; None for those that hold structs."""
     found = _known.get(kind)
     if found is None:
         fields = kind.__struct_fields__
         empty = {field.name for field in msgspec.structs.fields(kind) if field.default == ""}
         checked = tuple(
-            (name, _optional(_FIELDS[name]) if name in empty else _FIELDS[name])
+            (name, _optional(_CHECKS_BY_FIELD[name]) if name in empty else _CHECKS_BY_FIELD[name])
             for name in fields
-            if name in _FIELDS
+            if name in _CHECKS_BY_FIELD
         )
-        nested = tuple((name, None) for name in fields if name in _NESTED)
+        nested = tuple((name, None) for name in fields if name in _FIELDS_WITH_STRUCTS)
         found = _known[kind] = (*checked, *nested)
     return found
 
@@ -217,7 +222,7 @@ def _all_plain(events: Sequence[Event | UnknownEvent], raw: bytes) -> bool:
 def _has_only_texts(kind: type[msgspec.Struct]) -> bool:
     known = _only_texts.get(kind)
     if known is None:
-        rules = _checks(kind)
+        rules = field_checks(kind)
         strings = all(check in (_text, _OPTIONAL_TEXT, None) for _, check in rules)
         typed = all(name in _TYPED for name, check in rules if check is None)
         known = issubclass(kind, Event) and kind is not ScheduleUpserted and strings and typed

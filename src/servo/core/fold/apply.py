@@ -12,7 +12,7 @@ The ledger alone decides the order, and an entry's time is the only time.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -36,16 +36,14 @@ from servo.core.fold import (
     tasks,
     timers,
 )
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.limits import ANSWERS_KEPT_FOR, FOLD_VERSION
 from servo.core.positions import parse_position
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, LedgerIndexRow
 from servo.core.state.state import State
 from servo.errors import Corrupt
 
-Needs = Callable[[Any], Iterable[tuple[str, object]]]
-Then = Callable[[State, Any], Iterable[tuple[str, object]]]
-
+# Each family has its rules, and two tables of the rows that they look up: see `context`.
 _FAMILIES = (
     runs,
     tasks,
@@ -63,9 +61,9 @@ _FAMILIES = (
 RULES: Mapping[type[Any], FoldRule] = {
     k: r for family in _FAMILIES for k, r in family.RULES.items()
 }
-NEEDS: Mapping[type[Any], Needs] = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
-THEN: Mapping[type[Any], Then] = {
-    k: n for family in (runs, tasks, dispatch, assets, backfills) for k, n in family.THEN.items()
+NEEDS: NeedsTable = {k: n for family in _FAMILIES for k, n in family.NEEDS.items()}
+FURTHER_NEEDS: FurtherNeedsTable = {
+    k: n for family in _FAMILIES for k, n in family.FURTHER_NEEDS.items()
 }
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is EventKind.COMMAND)
 
@@ -348,9 +346,9 @@ def needs_now(state: State, batch: Batch) -> list[tuple[str, object]]:
     for held in _chain(state, batch):
         wanted.extend(needs(held))
         for event in held.events:
-            follows = THEN.get(type(event))
-            if follows is not None:
-                wanted.extend(follows(state, event))
+            further = FURTHER_NEEDS.get(type(event))
+            if further is not None:
+                wanted.extend(further(state, event))
     return wanted
 
 

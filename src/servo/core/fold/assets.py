@@ -3,8 +3,7 @@
 `latest` decides which output is the latest; this module has the events about outputs.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -23,7 +22,7 @@ from servo.core.events.assets import (
 from servo.core.events.envelope import Event
 from servo.core.events.tasks import Gate
 from servo.core.fold.bounds import instant, number
-from servo.core.fold.context import Ctx, FoldRule, Rejected
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected
 from servo.core.fold.latest import (
     asset_of,
     forget_latest,
@@ -329,7 +328,7 @@ RULES: Mapping[type[Event], FoldRule] = {
     AssetWiped: _on_wiped,
     DynamicPartitionsChanged: _on_partitions_changed,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+NEEDS: NeedsTable = {
     CheckEvaluated: _needs_check,
     QuarantineDecided: _needs_output,
     AssetObserved: _needs_partition,
@@ -338,7 +337,7 @@ NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
     DynamicPartitionsChanged: _needs_keys,
     OutputsExpired: _needs_outputs,
 }
-THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+FURTHER_NEEDS: FurtherNeedsTable = {
     QuarantineDecided: _then_output,
     OutputsExpired: _then_outputs,
 }

@@ -24,7 +24,7 @@ from servo.core.retry import (
     RetryDecision,
     RetryRules,
     Spent,
-    decide,
+    retry_or_give_up,
 )
 from servo.core.state.rows.execution import RunRow, TaskRow, TimerRow
 from servo.core.state.state import State
@@ -111,7 +111,7 @@ def _decide(
     )
     spent = Spent(user_failures=row.user_failures, infra_losses=row.infra_losses)
     jitter = jitter_fraction(RunId(row.run_id), TaskKeyStr(row.task_key), row.attempt)
-    return decide(row.retry or DEFAULT_POLICY, failure, spent, jitter=jitter)
+    return retry_or_give_up(row.retry or DEFAULT_POLICY, failure, spent, jitter=jitter)
 
 
 def cancel_reason(run: RunRow) -> TransitionReason:

@@ -6,15 +6,14 @@ requested: it did not see the effects of the first. The same evaluation sent aga
 answer.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from servo.core.events.automation import AutomationEvaluated, AutomationTicked
 from servo.core.events.envelope import Event
 from servo.core.fold.bounds import instant, number
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.state.rows.conditions import (
     AutomationEvaluationRow,
     AutomationSensorRow,
@@ -114,4 +113,5 @@ RULES: Mapping[type[Event], FoldRule] = {
     AutomationTicked: _on_ticked,
     AutomationEvaluated: _on_evaluated,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}
+NEEDS: NeedsTable = {}
+FURTHER_NEEDS: FurtherNeedsTable = {}

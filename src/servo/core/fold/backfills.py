@@ -6,9 +6,8 @@ run ends it; every run ends, so every backfill does. The outcome of a backfill i
 here from its partitions. It is not a transition by a user, so it does not raise the version.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,7 +21,7 @@ from servo.core.events.envelope import Event
 from servo.core.events.runs import BackfillSource, RunRequested
 from servo.core.fold.bounds import MOST, number
 from servo.core.fold.chunk_outcome import ChunkOutcome, outcome_by_run, outcome_by_tasks
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.force_cancel import end_executions, partitions_running
 from servo.core.fold.run_lifecycle import cancel_run
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
@@ -380,9 +379,5 @@ RULES: Mapping[type[Event], FoldRule] = {
     BackfillChunkPlanned: _on_chunk_planned,
     BackfillStateChanged: _on_state_changed,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
-    BackfillChunkPlanned: _needs_run_key
-}
-THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
-    BackfillStateChanged: _partitions_of_runs
-}
+NEEDS: NeedsTable = {BackfillChunkPlanned: _needs_run_key}
+FURTHER_NEEDS: FurtherNeedsTable = {BackfillStateChanged: _partitions_of_runs}

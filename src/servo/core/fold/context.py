@@ -5,7 +5,7 @@ data for the caller into `ctx.data`, and refuses by raising. A refusal reverts t
 Nothing here reads a clock: the time of an entry is `state.ts`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from servo.core.events.sensors import SensorEvaluated
 from servo.core.state.state import State
 
 HEADS = (ScheduleTicked, SensorEvaluated, AutomationTicked, BackfillChunkPlanned)
-"""Events that cause what follows them in their batch."""
+"""What triggers record: each causes what follows it in its batch."""
 
 
 class Rejected(Exception):
@@ -97,4 +97,19 @@ class Ctx(msgspec.Struct):
 
 
 FoldRule = Callable[[State, Any, Ctx], None]
+
+NeededRows = Iterable[tuple[str, object]]
+"""Rows that a rule looks up: the table and the key of each."""
+
+NeedsTable = Mapping[type[Any], Callable[[Any], NeededRows]]
+"""The rows that the rule of an event looks up and that the event itself names.
+
+Old rows leave memory, so they are fetched before the batch is applied.
+"""
+
+FurtherNeedsTable = Mapping[type[Any], Callable[[State, Any], NeededRows]]
+"""The rows that are only known once those of `NeedsTable` are in memory.
+
+For example, a finished task names its run and task; the row of the task names its partition.
+"""
 """How an event of one type changes the state."""

@@ -4,9 +4,8 @@ Every rule here judges an intent by what it saw. The fold's own time decides whe
 has passed, so an intent from a leader with a fast clock is refused like any other early one.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,7 +22,7 @@ from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.assets import record_attempt
 from servo.core.fold.attempts import attempt_lost, cancel_reason
-from servo.core.fold.context import Ctx, FoldRule, Rejected
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected
 from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
 from servo.core.fold.run_lifecycle import end_tasks, ended
 from servo.core.fold.tasks import claim_end, execution_end, lease_end, partitions_of, task_of
@@ -266,8 +265,8 @@ RULES: Mapping[type[Event], FoldRule] = {
     ExecutionTimedOut: _on_execution_timed_out,
     CancelGraceExpired: _on_grace_expired,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}
-THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
+NEEDS: NeedsTable = {}
+FURTHER_NEEDS: FurtherNeedsTable = {
     DispatchAckTimedOut: partitions_of,
     LeaseExpired: partitions_of,
     ExecutionTimedOut: partitions_of,

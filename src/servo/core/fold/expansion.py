@@ -13,8 +13,8 @@ from servo.core.fold.context import Rejected
 from servo.core.fold.limits import MIN_HEARTBEAT_TIMEOUT_MS, clamp_ms
 from servo.core.fold.run_lifecycle import (
     counted,
-    decide,
     note_resolution,
+    ready_or_skipped,
     resolution_of,
 )
 from servo.core.plan import TaskSpec
@@ -56,7 +56,7 @@ def activate(state: State, run: RunRow) -> None:
 
 def _activated(state: State, row: TaskRow) -> TaskRow:
     if row.deps_resolved_count == row.deps_total:
-        return decide(state, row)
+        return ready_or_skipped(state, row)
     return replace(
         row,
         state=BLOCKED,

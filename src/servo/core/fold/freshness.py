@@ -5,13 +5,12 @@ those. So a change is an intent that names the state it is based on, and is refu
 changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from servo.core.events.envelope import Event
 from servo.core.events.freshness import FreshnessChanged
 from servo.core.fold.bounds import instant
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.freshness import FreshnessState
 from servo.core.state.rows.conditions import AssetFreshnessRow, FreshnessChangeRow
 from servo.core.state.state import State
@@ -69,4 +68,5 @@ def _is_known(row: AssetFreshnessRow, event: FreshnessChanged) -> bool:
 
 
 RULES: Mapping[type[Event], FoldRule] = {FreshnessChanged: _on_changed}
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}
+NEEDS: NeedsTable = {}
+FURTHER_NEEDS: FurtherNeedsTable = {}

@@ -5,8 +5,7 @@ parked batch waits for its run to be planned, at most a day and at most a thousa
 it becomes a dead letter.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from servo.core.events.codec import decode_batch
 from servo.core.events.envelope import Batch, Event, UnknownEvent
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanCreated
-from servo.core.fold.context import Ctx, FoldRule, Rejected
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected
 from servo.core.fold.limits import FOLD_VERSION, MAX_PARKED_PER_RUN, PARK_FOR
 from servo.core.positions import Position
 from servo.core.state.rows.system import DeadLetterRow, ParkedBatchRow
@@ -120,6 +119,5 @@ def _needs_letter(event: ParkedBatchExpired) -> Iterable[tuple[str, object]]:
 
 
 RULES: Mapping[type[Event], FoldRule] = {ParkedBatchExpired: _on_expired}
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
-    ParkedBatchExpired: _needs_letter
-}
+NEEDS: NeedsTable = {ParkedBatchExpired: _needs_letter}
+FURTHER_NEEDS: FurtherNeedsTable = {}

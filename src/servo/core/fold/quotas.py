@@ -1,13 +1,12 @@
 """Limits. Slots are counted from the tasks that hold them, so no crash can leak one."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from servo.core.events.envelope import Event
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
-from servo.core.fold.context import Ctx, FoldRule, Rejected
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected
 from servo.core.lanes import default_weight
 from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.rows.system import QuotaRow
@@ -65,4 +64,5 @@ RULES: Mapping[type[Event], FoldRule] = {
     PoolLimitSet: _on_pool,
     LaneWeightSet: _on_lane,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}
+NEEDS: NeedsTable = {}
+FURTHER_NEEDS: FurtherNeedsTable = {}

@@ -95,7 +95,7 @@ def resolution_of(upstream: TaskRow) -> Resolution:
 
 
 def resolved(state: State, row: TaskRow, how: Resolution) -> TaskRow:
-    """A task after one more of its upstreams was resolved, decided if it was the last."""
+    """A task after one more of its upstreams was resolved; ready or skipped if it was the last."""
     done = row.deps_resolved_count + 1
     if done < row.deps_total or row.state is not BLOCKED:
         return note_resolution(row, how, state.seq)
@@ -110,7 +110,7 @@ def resolved(state: State, row: TaskRow, how: Resolution) -> TaskRow:
             transitioned_at=state.ts,
             row_version=state.seq,
         )
-    return decide(state, note_resolution(row, how, state.seq))
+    return ready_or_skipped(state, note_resolution(row, how, state.seq))
 
 
 def note_resolution(row: TaskRow, how: Resolution, seq: int) -> TaskRow:
@@ -131,8 +131,8 @@ def note_resolution(row: TaskRow, how: Resolution, seq: int) -> TaskRow:
     )
 
 
-def decide(state: State, row: TaskRow) -> TaskRow:
-    """What a task becomes once every upstream is resolved.
+def ready_or_skipped(state: State, row: TaskRow) -> TaskRow:
+    """A task all of whose upstreams are resolved: it can run, or is skipped.
 
     No upstream was cancelled: only a cancelled run cancels tasks, and it ends in the same step
     all that have not started.

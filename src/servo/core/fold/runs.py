@@ -1,6 +1,6 @@
 """Runs: requested, planned, admitted, cancelled and timed out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from servo.core.events.runs import (
 )
 from servo.core.fold import backfills, schedules, sensors
 from servo.core.fold.bounds import MOST
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.expansion import activate, expand
 from servo.core.fold.force_cancel import end_executions, partitions_of_executions
 from servo.core.fold.limits import MAX_TASKS_PER_RUN, PLAN_TIMEOUT, clamp_ms, span
@@ -304,12 +304,10 @@ RULES: Mapping[type[Event], FoldRule] = {
     RunDeadlineExceeded: _on_overdue,
     PlanDeadlineExceeded: _on_plan_overdue,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+NEEDS: NeedsTable = {
     RunRequested: _needs_key,
     PlanCreated: _needs_run,
     PlanFailed: _needs_run,
     RunCancelRequested: _needs_run,
 }
-THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
-    RunCancelRequested: partitions_of_executions
-}
+FURTHER_NEEDS: FurtherNeedsTable = {RunCancelRequested: partitions_of_executions}

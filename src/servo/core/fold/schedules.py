@@ -6,9 +6,8 @@ never into the future, so no skewed clock can use up ticks that are still to com
 the definition it was made from; the first one under a tick id wins, whatever was edited since.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -24,7 +23,7 @@ from servo.core.events.schedules import (
     TickStatus,
 )
 from servo.core.fold.bounds import MOST, instant, number
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.state.rows.automation import (
     ScheduleDefinitionRow,
     ScheduleStateRow,
@@ -311,7 +310,8 @@ RULES: Mapping[type[Event], FoldRule] = {
     ScheduleTicked: _on_ticked,
     TicksSkipped: _on_skipped,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+NEEDS: NeedsTable = {
     ScheduleTicked: _needs_tick,
     TicksSkipped: _needs_skip,
 }
+FURTHER_NEEDS: FurtherNeedsTable = {}

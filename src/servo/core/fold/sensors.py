@@ -11,9 +11,8 @@ number of evaluations has failed. So its sender may forget it, and sending it ag
 After the last failure it is dropped: sent again, it is evaluated again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,7 +32,7 @@ from servo.core.events.sensors import (
     SensorUpserted,
 )
 from servo.core.fold.bounds import MOST, number
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.limits import LONGEST, MAX_MESSAGE_ATTEMPTS, MAX_WAITING_MESSAGES
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
@@ -391,7 +390,8 @@ RULES: Mapping[type[Event], FoldRule] = {
     SensorMessageReceived: _on_message,
     SensorEvaluated: _on_evaluated,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+NEEDS: NeedsTable = {
     SensorMessageReceived: _needs_message,
     SensorEvaluated: _needs_evals,
 }
+FURTHER_NEEDS: FurtherNeedsTable = {}

@@ -5,7 +5,7 @@ claim is decided by state: the execution that holds the attempt is granted again
 renewed, so that a reply lost on the way costs nothing; every other one is denied for ever.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.assets import promote, record_attempt, record_cost
 from servo.core.fold.attempts import NO_ERROR, attempt_lost, cancel_reason
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.latest import check_outputs
 from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
 from servo.core.fold.run_lifecycle import end_tasks, ended, write_edges
@@ -273,10 +273,8 @@ def partitions_made(row: TaskRow) -> list[tuple[str, object]]:
 
 
 RULES: Mapping[type[Event], FoldRule] = {TaskStarted: _on_started, TaskFinished: _on_finished}
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {
+NEEDS: NeedsTable = {
     TaskStarted: _run_and_task,
     TaskFinished: _run_and_task,
 }
-THEN: Mapping[type[Event], Callable[[State, Any], Iterable[tuple[str, object]]]] = {
-    TaskFinished: partitions_of
-}
+FURTHER_NEEDS: FurtherNeedsTable = {TaskFinished: partitions_of}

@@ -1,7 +1,6 @@
 """Durable timers. The row says when; any process may propose to fire it; the fold accepts once."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -13,7 +12,7 @@ from servo.core.events.timers import (
     TimerRequested,
     TimerType,
 )
-from servo.core.fold.context import Ctx, FoldRule, Rejected, Repeated
+from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.run_lifecycle import RETRY_TIMER
 from servo.core.ids import TenantId, WorkspaceId, timer_name
 from servo.core.state.rows.execution import TimerRow
@@ -111,4 +110,5 @@ RULES: Mapping[type[Event], FoldRule] = {
     TimerFired: _on_fired,
     TimerCancelled: _on_cancelled,
 }
-NEEDS: Mapping[type[Event], Callable[[Any], Iterable[tuple[str, object]]]] = {}
+NEEDS: NeedsTable = {}
+FURTHER_NEEDS: FurtherNeedsTable = {}

@@ -32,7 +32,7 @@ from servo.sdk.assets.context import AssetExecutionContext
 from servo.sdk.checks.binding import BoundCheck
 from servo.sdk.checks.context import AssetCheckExecutionContext
 from servo.sdk.checks.definition import AssetCheckSeverity, AssetCheckSpec
-from servo.sdk.checks.gating import CheckPolicy, GateVerdict, decide
+from servo.sdk.checks.gating import CheckPolicy, GateVerdict, gate_verdict
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.deferred_config import build_config, schema_model
 from servo.sdk.resources.redaction import hidden
@@ -216,13 +216,13 @@ class Checking:
     def _verdict(self) -> GateVerdict:
         behaviour = self._behaviour
         if behaviour is None:
-            return decide(self.found, CheckPolicy.AS_DECLARED, quarantine=False)
-        return decide(self.found, behaviour.check_policy, quarantine=behaviour.quarantine)
+            return gate_verdict(self.found, CheckPolicy.AS_DECLARED, quarantine=False)
+        return gate_verdict(self.found, behaviour.check_policy, quarantine=behaviour.quarantine)
 
     def _refused(self) -> TaskResult:
         """The result of a task that a check failed: nothing is stored, and it is not retried."""
         policy = self._behaviour.check_policy if self._behaviour else CheckPolicy.AS_DECLARED
-        guilty = [c for c in self.found if decide([c], policy, quarantine=False) >= 2]
+        guilty = [c for c in self.found if gate_verdict([c], policy, quarantine=False) >= 2]
         told = "; ".join(f"{c.name} ({c.message})" if c.message else c.name for c in guilty)
         return self._ended("CheckFailed", f"a blocking check failed: {told}"[:8_000])
 

@@ -56,8 +56,8 @@ class CheckFinding(Protocol):
         ...
 
 
-def verdict(finding: CheckFinding, policy: CheckPolicy) -> GateVerdict:
-    """The verdict of one check on the output."""
+def check_verdict(finding: CheckFinding, policy: CheckPolicy) -> GateVerdict:
+    """What one check alone would do to the output."""
     if finding.passed or finding.severity in (Severity.INFO, Severity.WARN):
         return GateVerdict.ALLOW
     if policy is CheckPolicy.WARN_ONLY:
@@ -68,11 +68,11 @@ def verdict(finding: CheckFinding, policy: CheckPolicy) -> GateVerdict:
     return GateVerdict.WARN
 
 
-def decide(
+def gate_verdict(
     findings: Iterable[CheckFinding], policy: CheckPolicy, *, quarantine: bool
 ) -> GateVerdict:
-    """The verdict of all checks together; without any, the output is allowed."""
-    worst = max((verdict(found, policy) for found in findings), default=GateVerdict.ALLOW)
+    """What all checks together do to the output; without any, it is allowed."""
+    worst = max((check_verdict(found, policy) for found in findings), default=GateVerdict.ALLOW)
     return GateVerdict.QUARANTINE if quarantine and worst is GateVerdict.BLOCK else worst
 
 

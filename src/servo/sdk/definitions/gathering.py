@@ -23,6 +23,9 @@ from servo.sdk.triggers.sensors import AutomationConditionSensorDefinition, Sens
 
 _AssetLike = AssetsDefinition | AssetSpec
 
+SCHEDULES = (ScheduleDefinition, PartitionedSchedule)
+SENSORS = (SensorDefinition, AutomationConditionSensorDefinition)
+
 T = TypeVar("T")
 
 
@@ -55,12 +58,12 @@ def jobs_of(module: ModuleType) -> list[AssetJob]:
 
 def schedules_of(module: ModuleType) -> list[Any]:
     """The schedules at the top level of a module."""
-    return found_in(module, (ScheduleDefinition, PartitionedSchedule))
+    return found_in(module, SCHEDULES)
 
 
 def sensors_of(module: ModuleType) -> list[Any]:
     """The sensors at the top level of a module."""
-    return found_in(module, (SensorDefinition, AutomationConditionSensorDefinition))
+    return found_in(module, SENSORS)
 
 
 # --- assets ---------------------------------------------------------------------------------------

@@ -13,25 +13,25 @@ from servo.errors import NotFound, ServoError
 from servo.ports.object_store import ObjectStore
 from servo.processes.own_code import is_machinery
 
-UNKNOWN = "(the end of its output is not kept because it may contain secrets)\n"
+WITHHELD = "(the end of its output is not kept because it may contain secrets)\n"
 
 _FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$', re.MULTILINE)
 
 
-def keep_last_words(store: ObjectStore, key: str, words: bytes | None, crash: str) -> None:
+def store_crash_output(store: ObjectStore, key: str, printed: bytes | None, crash: str) -> None:
     """Store the last output of an execution, None if it may hold secrets, and its crash."""
-    if words == b"" and not crash:
+    if printed == b"" and not crash:
         return
     # Losing it must not stop the pool.
     with suppress(ServoError):
-        if words is None:
+        if printed is None:
             with suppress(NotFound):
-                words = store.get(key).data
-            words = (words or b"") + UNKNOWN.encode()
-        store.put(key, words + crash.encode(errors="replace"))
+                printed = store.get(key).data
+            printed = (printed or b"") + WITHHELD.encode()
+        store.put(key, printed + crash.encode(errors="replace"))
 
 
-def without_our_own(crash: str) -> str:
+def without_servo_frames(crash: str) -> str:
     """Where a process crashed, without the frames of Servo and what only a debugger needs."""
     lines = crash.partition("\n\nExtension modules:")[0].splitlines()
     kept = [line for line in lines if not _is_machinery(line) and "<frozen" not in line]
@@ -43,7 +43,7 @@ def _is_machinery(line: str) -> bool:
     return frame is not None and is_machinery(frame["file"])
 
 
-def place_of(crash: str, folder: str) -> str:
+def crash_place(crash: str, folder: str) -> str:
     """Where in the user's own code a process crashed; empty if that is not known."""
     for frame in _FRAME.finditer(crash):
         file = PurePath(frame["file"])

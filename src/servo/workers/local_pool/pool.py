@@ -48,7 +48,15 @@ from servo.leader.assignments import Assignment, TaskResult
 from servo.leader.protocols import LeaderForWorkers
 from servo.leader.requests import Beat
 from servo.ports.world import World
-from servo.workers.endings import died, ended_within, finished, given_back, how, hung, stopped
+from servo.workers.endings import (
+    died,
+    ended_with_process,
+    exit_in_words,
+    finished,
+    given_back,
+    hung,
+    stopped,
+)
 from servo.workers.local_pool.execution_queue import ExecutionQueue
 from servo.workers.local_pool.process_table import ProcessTable
 from servo.workers.local_pool.reports import Reports
@@ -378,12 +386,14 @@ class Pool:
         for assignment in reversed(held[began:]):
             self._never_began(child, assignment, code)
         for assignment in held[:began]:
-            self._ended_within(child, assignment, code)
+            self._ended_with_process(child, assignment, code)
         child.forget()
         if not child.ready and child.stays:
             self._stillborn += 1
         if self._stillborn >= MAX_STILLBORN and self._broken is None:
-            self._fail(f"worker processes end while they import the code, with {how(code)}")
+            self._fail(
+                f"worker processes end while they import the code, with {exit_in_words(code)}"
+            )
         with self._lock:
             self._rebalance = True
             self._feed()
@@ -391,7 +401,7 @@ class Pool:
     def _never_began(self, child: WorkerProcess, assignment: Assignment, code: int) -> None:
         """A process ended before it began this: another does it, unless nobody wants it."""
         if child.interrupted and assignment.exec_id == child.target:
-            self._ended_within(child, assignment, code)
+            self._ended_with_process(child, assignment, code)
             return
         with self._lock:
             self._passed_on[assignment.exec_id] += 1
@@ -402,9 +412,9 @@ class Pool:
             how_told = given_back(assignment) if self._draining else died(assignment, code)
             self._report(assignment, how_told)
 
-    def _ended_within(self, child: WorkerProcess, assignment: Assignment, code: int) -> None:
+    def _ended_with_process(self, child: WorkerProcess, assignment: Assignment, code: int) -> None:
         """A process ended while it ran this."""
-        told = ended_within(child, assignment, code, setup=self._setup, store=self._store)
+        told = ended_with_process(child, assignment, code, setup=self._setup, store=self._store)
         if told is None:
             self._forget(assignment)
         else:

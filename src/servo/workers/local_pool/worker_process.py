@@ -166,7 +166,7 @@ class WorkerProcess:
         found = self._crash_record.checking
         return found.what if found and now > found.until + CHECK_GRACE_SECONDS else ""
 
-    def last_words(self) -> tuple[bytes | None, str]:
+    def crash_output(self) -> tuple[bytes | None, str]:
         """The output it did not store, None if that may hold secrets; and where it crashed."""
         size = os.fstat(self._output.fileno()).st_size
         most = min(size, MAX_BYTES)

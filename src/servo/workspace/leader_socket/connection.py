@@ -1,20 +1,19 @@
 """The client side of the socket to the leader on this machine."""
 
 import socket
+from typing import TypeVar
 
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import Internal, Unavailable
 from servo.processes.frames import Frames, framed
+from servo.workspace.leader_connection import AnswerOverdue, AskCode, LeaderNotReady
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
-    AnswerOverdue,
-    AskCode,
     CodeAnswered,
     Failed,
     FromLeader,
-    LeaderNotReady,
     Ping,
     Pong,
     SubmitBatch,
@@ -24,9 +23,11 @@ from servo.workspace.leader_socket.messages import (
     raised_by,
 )
 
+_Reply = TypeVar("_Reply", Answered, CodeAnswered, Pong)
 
-class LeaderConnection:
-    """A connection to the leader of this machine; one request at a time."""
+
+class SocketConnection:
+    """A `LeaderConnection` to a leader of this machine."""
 
     def __init__(self, path: str, *, timeout: float) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -41,7 +42,7 @@ class LeaderConnection:
             self._socket.close()
             raise LeaderNotReady from None  # starting, or gone and not noticed yet
 
-    def __enter__(self) -> "LeaderConnection":
+    def __enter__(self) -> "SocketConnection":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,32 +50,27 @@ class LeaderConnection:
 
     def ping(self) -> int:
         """The process id of the leader."""
-        answer = self._ask(Ping())
-        if not isinstance(answer, Pong):
-            raise Internal(f"{answer} in reply to a ping", remedy="report this as a bug")
-        return answer.pid
+        return self._expect(Pong, Ping()).pid
 
     def commit(self, batch: Batch, *, timeout: float) -> Answer:
         """The fold's answer to a batch; raises the leader's error if there is none."""
         self._socket.settimeout(timeout)
         message = SubmitBatch(batch=encode_batch(batch), timeout_ms=int(timeout * 1000))
-        match self._ask(message):
-            case Answered(answer=answer):
-                return answer
-            case Failed() as failed:
-                raise raised_by(failed)
-            case other:
-                raise Internal(f"{other} in reply to a batch", remedy="report this as a bug")
+        return self._expect(Answered, message).answer
 
     def ask(self, question: AskCode) -> bytes:
         """An evaluator's answer to a question; raises the leader's error if there is none."""
-        match self._ask(question):
-            case CodeAnswered(answer=answer):
-                return answer
-            case Failed() as failed:
-                raise raised_by(failed)
-            case other:
-                raise Internal(f"{other} in reply to a question", remedy="report this as a bug")
+        return self._expect(CodeAnswered, question).answer
+
+    def _expect(self, kind: type[_Reply], message: ToLeader) -> _Reply:
+        """The reply to a message, which is of this kind or the leader's error."""
+        reply = self._ask(message)
+        if isinstance(reply, Failed):
+            raise raised_by(reply)
+        if not isinstance(reply, kind):
+            asked = type(message).__name__
+            raise Internal(f"{reply} in reply to {asked}", remedy="report this as a bug")
+        return reply
 
     def _ask(self, message: ToLeader) -> FromLeader:
         try:

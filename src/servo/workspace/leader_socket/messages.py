@@ -19,6 +19,7 @@ from servo.errors import (
     ServoError,
     Unavailable,
 )
+from servo.workspace.leader_connection import AnswerOverdue, AskCode, LeaderNotReady
 
 RECEIVE_BYTES = 1 << 16
 
@@ -28,19 +29,6 @@ class SubmitBatch(msgspec.Struct, frozen=True, kw_only=True, tag="submit"):
 
     batch: bytes
     timeout_ms: int = 30_000
-
-
-class AskCode(msgspec.Struct, frozen=True, kw_only=True, tag="ask"):
-    """Answer this with the code of a location, as its files are now.
-
-    `place` is where the caller finds that code, empty if it does not; other code of the same name
-    is refused. An empty question only asks whether the code is loaded.
-    """
-
-    location: str
-    place: str = ""
-    question: bytes = b""
-    timeout_ms: int = 60_000
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
@@ -80,25 +68,6 @@ FromLeader = Answered | CodeAnswered | Failed | Pong
 encoder = msgspec.msgpack.Encoder()
 to_leader = msgspec.msgpack.Decoder(ToLeader)
 from_leader = msgspec.msgpack.Decoder(FromLeader)
-
-
-class LeaderNotReady(Unavailable):
-    """The process does not lead yet, or no longer: nothing was applied, so try again."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the leader is starting or stopping", remedy="try again", may_have_applied=False
-        )
-
-
-class AnswerOverdue(Unavailable):
-    """The leader did not answer in time: the outcome of the request is unknown."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(
-            f"the leader did not answer within {seconds:g} s",
-            remedy="retry with the same request id: nothing is applied twice",
-        )
 
 
 _KINDS: dict[str, type[ServoError]] = {

@@ -23,11 +23,10 @@ from servo.core.events.envelope import Answer, Batch
 from servo.errors import Internal, Invalid, NotFound, ServoError
 from servo.processes.frames import Frames, framed
 from servo.workspace.address import Address
+from servo.workspace.leader_connection import AnswerOverdue, AskCode
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
-    AnswerOverdue,
-    AskCode,
     CodeAnswered,
     Failed,
     FromLeader,
