@@ -8,7 +8,7 @@ same way.
 import msgspec
 
 from servo.core.events.assets import Severity
-from servo.core.events.tasks import CommittedOutput, TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, StoredLog, TaskCost, TaskError, TaskOutcome
 from servo.core.keys import TaskOperation
 from servo.core.lanes import OTHER_WEIGHT
 from servo.core.tags import CONFIG_LABEL
@@ -101,5 +101,6 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_def
     cost: TaskCost | None = None
     retry_after_ms: int | None = None
     code_version: str = ""
+    log: StoredLog | None = None
     checks: tuple[CheckOutcome, ...] = ()
     reported: tuple[ReportedAsset, ...] = ()

@@ -43,6 +43,7 @@ def report_of(granted: Assignment | TaskRow, done: TaskResult, *, actor: str) ->
         cost=done.cost,
         retry_after_ms=done.retry_after_ms,
         code_version=done.code_version,
+        log=done.log,
     )
     events = (*checks, *reports, finished)
     return Batch(id=f"done-{granted.exec_id}", events=events, actor=actor)

@@ -31,6 +31,7 @@ from servo.ledger.paths import DATA, MARKER, Paths
 from servo.ports.object_store import ObjectStore
 
 INLINE_BYTES = 64 * 1024
+PART_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 _REMEDY = "materialize the asset again, or restore the object from a backup"
 
@@ -169,16 +170,23 @@ class OutputStore:
             data = base64.b64decode(marker.value)
         else:
             data = b"".join([self._get(f"{uri}{file.name}") for file in marker.files])
-        digest = sha256(data).hexdigest()
-        if digest != marker.sha256:
-            raise Corrupt(f"the output {uri} is damaged", remedy=_REMEDY)
-        if content_hash and digest != content_hash:
-            raise Corrupt(
-                f"the output {uri} is not the one that was committed: its hash differs from the "
-                "one in the ledger",
-                remedy=_REMEDY,
-            )
+        _compare(uri, sha256(data).hexdigest(), marker.sha256, content_hash)
         return marker.codec, data
+
+    def check(self, uri: str, content_hash: str) -> None:
+        """`Corrupt` unless an output is the one that was committed; its data is read in parts."""
+        marker = self._marker(uri)
+        digest = sha256(b"" if marker.value is None else base64.b64decode(marker.value))
+        for file in marker.files:
+            for start in range(0, file.size + 1, PART_BYTES):
+                digest.update(self._part(f"{uri}{file.name}", start))
+        _compare(uri, digest.hexdigest(), marker.sha256, content_hash)
+
+    def _part(self, key: str, start: int) -> bytes:
+        def read() -> bytes:
+            return self._store.get_range(key, start=start, length=PART_BYTES)
+
+        return self._insist(read, f"read {key}")
 
     def stored_at(self, uri: str) -> datetime:
         """When an output was committed, by the clock of the store."""
@@ -200,6 +208,18 @@ class OutputStore:
 
     def _get(self, key: str) -> bytes:
         return self._insist(lambda: self._store.get(key), f"read {key}").data
+
+
+def _compare(uri: str, digest: str, committed: str, recorded: str) -> None:
+    """Compare the hash of data with that in its marker and that in the ledger, if it has one."""
+    if digest != committed:
+        raise Corrupt(f"the output {uri} is damaged", remedy=_REMEDY)
+    if recorded and digest != recorded:
+        raise Corrupt(
+            f"the output {uri} is not the one that was committed: its hash differs from the "
+            "one in the ledger",
+            remedy=_REMEDY,
+        )
 
 
 def _marker(asset_key: str, exec_id: str, codec: str, data: bytes) -> Marker:
