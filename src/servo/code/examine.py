@@ -26,6 +26,7 @@ from servo.sdk.resources.environment import set_environment
 from servo.sdk.selection.selection import AssetSelection
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.typed_paths import is_file
 
 AS_DAGSTER = "as-dagster"
 _OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})
@@ -172,7 +173,7 @@ def watched_files(code: str, folder: Path, error: BaseException | None = None) -
     """The files that make up a project: what this process imported of it, and where it failed."""
     found = set(imported_files(folder))
     root = folder.resolve()
-    if (folder / code).is_file():
+    if is_file(folder / code):
         found.add(str((folder / code).resolve()))
     while error is not None:
         trace = error.__traceback__

@@ -23,7 +23,7 @@ import msgspec
 from servo.errors import Unavailable
 from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.workspace.address import Address
-from servo.workspace.registry import machine_id, registry_folder
+from servo.workspace.registry import NO_FOLDER, machine_id, made_registry_folder, registry_folder
 
 _LOCKS = ".locks"
 _TRIES = 5
@@ -34,6 +34,7 @@ class LeaderLock:
     """The right to lead one workspace on this machine; `acquire` it, `release` it in the end."""
 
     def __init__(self, address: Address) -> None:
+        self._address = address
         self._path = _lock_path(address)
         self._file: IO[bytes] | None = None
 
@@ -41,15 +42,13 @@ class LeaderLock:
         """Take the lock if it is free; whether this process holds it now."""
         if self._file is not None:
             return True
+        if not self._address.is_local:
+            _ = made_registry_folder()
         try:
             self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             file = self._path.open("a+b")
         except OSError as error:
-            raise Unavailable(
-                f"the lock {self._path} cannot be opened: {error.strerror}",
-                remedy="make its folder writable for this user",
-                may_have_applied=False,
-            ) from None
+            raise _closed(self._path, error) from None
         if not _locked(file):
             file.close()
             return False
@@ -97,8 +96,10 @@ def leader_here(address: Address) -> LeaderAdvert | None:
             if not _is_held(file):
                 return None
             data = file.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in NO_FOLDER:
+            return None
+        raise _closed(path, error) from None
     try:
         return msgspec.json.decode(data, type=LeaderAdvert)
     except msgspec.MsgspecError:
@@ -131,6 +132,14 @@ def advert(leader: Leader, *, since: datetime, socket_path: str) -> LeaderAdvert
         locations=leader.locations,
         triggers=leader.triggers,
         since=since,
+    )
+
+
+def _closed(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"the lock {path} cannot be opened: {error.strerror}",
+        remedy="make its folder writable for this user",
+        may_have_applied=False,
     )
 
 

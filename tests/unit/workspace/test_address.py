@@ -1,11 +1,12 @@
 """One workspace has one address, however its store is spelled."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from servo.errors import Invalid, NotFound
-from servo.workspace.address import Address
+from servo.workspace.address import Address, store_in
 
 
 def test_a_path_a_file_url_and_a_symlink_are_one_address(
@@ -85,6 +86,49 @@ def test_a_folder_that_does_not_exist_is_told_with_what_to_do(tmp_path: Path) ->
         Address.of(str(tmp_path / "missing")).check_exists()
     Address.of(str(tmp_path)).check_exists()
     Address.of("s3://bucket").check_exists()
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        ("", "is empty"),
+        ("a\0b", "null character"),
+        ("s3:/bucket/prefix", "neither a path nor a URL"),
+        ("s3:bucket", "neither a path nor a URL"),
+        ("s3//bucket/prefix", "neither a path nor a URL"),
+        ("http://host/x", "unknown kind of store: 'http'"),
+        ("gopher://[", "the URL of the store is invalid"),
+        ("s3://user:secret@bucket", "contains credentials"),
+        ("file://host/x", "not a folder of this machine"),
+        ("~nosuchuser/x", "the home folder in '~nosuchuser/x' is unknown"),
+        ("x" * 5000, "File name too long"),
+        ("a/" * 2500, "File name too long"),
+        ("loop", "Too many levels of symbolic links"),
+        ("loop/inner", "Too many levels of symbolic links"),
+        ("\udcff", "is not valid UTF-8"),
+    ],
+)
+def test_what_can_be_no_store_is_refused_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, told: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Invalid, match=re.escape(told)) as refused:
+        Address.of(store)
+    assert refused.value.remedy
+
+
+def test_a_folder_may_have_a_colon_in_its_name(tmp_path: Path) -> None:
+    assert Address.of(f"{tmp_path}/s3:/a").store == str(tmp_path.resolve() / "s3:" / "a")
+    assert Address.of("./s3:a").store == str(Path.cwd() / "s3:a")
+
+
+def test_a_relative_store_begins_in_the_folder_of_whoever_wrote_it(tmp_path: Path) -> None:
+    assert store_in(tmp_path, "data") == str(tmp_path / "data")
+    assert store_in(tmp_path, "/data") == "/data"
+    assert store_in(tmp_path, "s3://bucket/data") == "s3://bucket/data"
+    with pytest.raises(Invalid, match="neither a path nor a URL"):
+        store_in(tmp_path, "s3:/bucket/data")
 
 
 def test_people_see_the_names_only_where_they_are_not_the_usual_ones() -> None:

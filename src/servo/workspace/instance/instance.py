@@ -22,7 +22,7 @@ from servo.core.events.assets import (
     DynamicPartitionsChanged,
 )
 from servo.core.events.sensors import SensorMode
-from servo.core.ids import ulid
+from servo.core.ids import check_text, ulid
 from servo.core.keys import AssetKey
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import (
@@ -427,7 +427,9 @@ class ServoInstance:
         idempotency key: sending it again changes nothing. Without an id, every call sends a new
         message.
         """
-        name = message_id or ulid(self.world.clock.now(), self.world.entropy.token_bytes(10))
+        if message_id is None:
+            message_id = ulid(self.world.clock.now(), self.world.entropy.token_bytes(10))
+        name = check_text(message_id, "message id")
         self.push_sensor_messages(sensor_name, {name: payload})
         return name
 

@@ -38,7 +38,7 @@ from servo.workspace.leader_socket.messages import (
     failed_with,
     to_leader,
 )
-from servo.workspace.registry import registry_folder
+from servo.workspace.registry import made_registry_folder
 
 LONGEST_PATH = 100
 BACKLOG = 64
@@ -144,9 +144,7 @@ def _whole(frames: Frames, data: bytes) -> list[ToLeader | Failed]:
 
 def _socket_path(address: Address) -> str:
     """A path that is short enough for a socket, in a folder that only this user can enter."""
-    folder = registry_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = str(folder / f"{address.digest}.{os.getpid()}.sock")
+    path = str(made_registry_folder() / f"{address.digest}.{os.getpid()}.sock")
     if len(os.fsencode(path)) <= LONGEST_PATH:
         return path
     made = tempfile.mkdtemp(prefix="servo-", dir=SHORT_FOLDER)
