@@ -68,13 +68,21 @@ def _s3(parts: SplitResult, clock: Clock) -> ObjectStore:
 
 
 def _endpoint(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
+    if not _is_server(url):
         raise Invalid(
             "the endpoint is not the address of a server",
             remedy="write endpoint=https://host:port, without credentials",
         )
     return url
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # refuses what is no number
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.netloc) and "@" not in parts.netloc
 
 
 def _boolean(name: str, value: str) -> bool:

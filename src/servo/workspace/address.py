@@ -2,20 +2,21 @@
 
 `.servo`, `/home/ada/shop/.servo`, `file:///home/ada/shop/.servo` and a symlink to it are one
 folder, so they have one address. Locks, sockets and the registry of this machine are named after
-it: two processes that spell a folder differently still find each other.
+it: two processes that spell a folder differently still find each other. The address of a bucket
+includes its server, also if the environment names it: see `servo.workspace.bucket_url`.
 """
 
 import errno
 import os
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
 from servo.errors import Invalid, NotFound, Unavailable
 from servo.ledger.paths import Paths
 from servo.ports.store_url import folder_of_path, folder_of_url, is_url, split_url
+from servo.workspace.bucket_url import canonical_bucket
 from servo.workspace.typed_paths import is_folder
 
 DEFAULT_STORE = ".servo"
@@ -117,9 +118,10 @@ def _canonical(store: str) -> str:
     parts = split_url(store)
     if parts.scheme == "file":
         return _resolved(folder_of_url(parts))
-    options = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    if parts.scheme == "s3":
+        return canonical_bucket(parts, os.environ)
     path = parts.path.rstrip("/")
-    return f"{parts.scheme}://{parts.netloc}{path}{'?' + options if options else ''}"
+    return f"{parts.scheme}://{parts.netloc}{path}{'?' + parts.query if parts.query else ''}"
 
 
 def _resolved(folder: Path) -> str:

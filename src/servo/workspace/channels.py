@@ -34,7 +34,7 @@ from servo.workspace.answering import check_answers
 from servo.workspace.connecting import can_connect, connect
 from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady
 from servo.workspace.leader_lock import Leader
-from servo.workspace.leading import try_to_lead, who_leads
+from servo.workspace.leading import FoundLeader, find_leader, try_to_lead, who_leads
 from servo.workspace.receipt import Receipt, queued, receipt_of
 
 ANSWER_WITHIN = 30.0
@@ -70,14 +70,15 @@ class LeaderInThisProcess:
 class LeaderInOtherProcess:
     """To a leader that this process can connect to."""
 
-    def __init__(self, leader: LeaderAdvert) -> None:
+    def __init__(self, leader: LeaderAdvert, *, lease: str | None = None) -> None:
         self._leader = leader
+        self._lease = lease
 
     def send(self, batch: Batch) -> Receipt:
         check_answers(self._leader)
         try:
             with connect(self._leader, timeout=ANSWER_WITHIN) as connection:
-                answer = connection.commit(batch, timeout=ANSWER_WITHIN)
+                answer = connection.commit(batch, timeout=ANSWER_WITHIN, lease=self._lease)
         except AnswerOverdue:
             check_answers(self._leader, sent=True)
             raise
@@ -132,11 +133,11 @@ class AnyChannel:
         clock = self._world.clock
         until = clock.monotonic() + ANSWER_WITHIN
         while True:
-            leader = self._who_leads()
+            found = find_leader(self._address, self._world)
             try:
-                receipt = self._through(leader, batch)
+                receipt = self._through(found, batch)
             except (Unavailable, Fenced) as error:
-                if clock.monotonic() >= until or not self._is_over(leader, error):
+                if clock.monotonic() >= until or not self._is_over(found.leader, error):
                     raise
                 receipt = None
             if receipt is not None:
@@ -145,12 +146,13 @@ class AnyChannel:
                 raise AnswerOverdue(ANSWER_WITHIN)
             self._pause.wait(TRY_EVERY)
 
-    def _through(self, leader: LeaderAdvert | None, batch: Batch) -> Receipt | None:
+    def _through(self, found: FoundLeader, batch: Batch) -> Receipt | None:
         """Send a batch to the leader, or become it; None if the leader has changed meanwhile."""
+        leader = found.leader
         if leader is None:
             return self._for_a_moment(batch)
         if can_connect(leader):
-            return LeaderInOtherProcess(leader).send(batch)
+            return LeaderInOtherProcess(leader, lease=found.lease).send(batch)
         if not leader.pid and not self._address.is_shared:
             return None  # it has just taken the lock, and says in a moment how to reach it
         return InboxChannel(self._address, self._world, lambda: self._who_leads() is not None).send(

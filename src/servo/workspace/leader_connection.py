@@ -37,8 +37,12 @@ class LeaderConnection(Protocol):
         """The process id of the leader."""
         ...
 
-    def commit(self, batch: Batch, *, timeout: float) -> Answer:
-        """The fold's answer to a batch; raises the leader's error if there is none."""
+    def commit(self, batch: Batch, *, timeout: float, lease: str | None = None) -> Answer:
+        """The fold's answer to a batch; raises the leader's error if there is none.
+
+        `lease` is the holder that the lease in the caller's store names. The leader refuses the
+        batch if that is not itself: the caller means another store.
+        """
         ...
 
     def ask(self, question: AskCode) -> bytes:
@@ -52,6 +56,19 @@ class LeaderNotReady(Unavailable):
     def __init__(self) -> None:
         super().__init__(
             "the leader is starting or stopping", remedy="try again", may_have_applied=False
+        )
+
+
+class LeadsAnotherStore(LeaderNotReady):
+    """The leader was reached under the caller's URL, but the lease in that store is not its own."""
+
+    def __init__(self) -> None:
+        Unavailable.__init__(
+            self,
+            "the leader on this machine does not hold the lease in this store",
+            remedy="try again; if that does not help, the leader has another server behind the "
+            "same URL: name the server with ?endpoint= in the URL of the store",
+            may_have_applied=False,
         )
 
 

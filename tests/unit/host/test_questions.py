@@ -41,7 +41,7 @@ class Remembering:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[LeaderServer]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
-    def refuse(_: object) -> Any:
+    def refuse(*_: object) -> Any:
         raise Invalid("no batches here", remedy="ask a question")
 
     made = LeaderServer(Address.of(str(tmp_path / ".servo")), refuse)

@@ -52,10 +52,12 @@ class SocketConnection:
         """The process id of the leader."""
         return self._expect(Pong, Ping()).pid
 
-    def commit(self, batch: Batch, *, timeout: float) -> Answer:
+    def commit(self, batch: Batch, *, timeout: float, lease: str | None = None) -> Answer:
         """The fold's answer to a batch; raises the leader's error if there is none."""
         self._socket.settimeout(timeout)
-        message = SubmitBatch(batch=encode_batch(batch), timeout_ms=int(timeout * 1000))
+        message = SubmitBatch(
+            batch=encode_batch(batch), timeout_ms=int(timeout * 1000), lease=lease
+        )
         return self._expect(Answered, message).answer
 
     def ask(self, question: AskCode) -> bytes:

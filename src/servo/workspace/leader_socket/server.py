@@ -50,10 +50,13 @@ SOCKET_ALONE = "leader.sock"
 class LeaderServer:
     """Takes batches from other processes of this machine until it is closed.
 
+    `submit` gets each batch with the lease that its sender sees: see `SubmitBatch`.
     `answer_question` is set by a leader that has user code and stays.
     """
 
-    def __init__(self, address: Address, submit: Callable[[Batch], "Future[Answer]"]) -> None:
+    def __init__(
+        self, address: Address, submit: Callable[[Batch, str | None], "Future[Answer]"]
+    ) -> None:
         self.path = _socket_path(address)
         self.answer_question: Callable[[AskCode], bytes] = _without_code
         self._submit = submit
@@ -107,7 +110,8 @@ class LeaderServer:
 
     def _commit(self, message: SubmitBatch) -> FromLeader:
         batch = decode_batch(message.batch)
-        return Answered(answer=self._submit(batch).result(message.timeout_ms / 1000))
+        future = self._submit(batch, message.lease)
+        return Answered(answer=future.result(message.timeout_ms / 1000))
 
     def _ask(self, message: AskCode) -> FromLeader:
         return CodeAnswered(answer=self.answer_question(message))
