@@ -29,6 +29,7 @@ from servo.workspace.code_location import CodeLocation
 from servo.workspace.typed_paths import is_file
 
 AS_DAGSTER = "as-dagster"
+_LIBRARY = str(Path(os.__file__).parent) + os.sep
 _OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})
 
 
@@ -63,6 +64,8 @@ def imported_files(folder: Path) -> tuple[str, ...]:
         file = getattr(module, "__file__", None)
         if name.partition(".")[0] == "servo" or not isinstance(file, str):
             continue
+        if file.startswith(_LIBRARY):
+            continue  # by far the most modules, and finding out where a path leads takes time
         path = Path(file).resolve()
         if path.is_relative_to(root) and _OTHERS.isdisjoint(path.relative_to(root).parts):
             found.add(str(path))

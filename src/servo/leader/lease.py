@@ -18,6 +18,7 @@ import msgspec
 
 from servo.config import Settings
 from servo.errors import Conflict, NotFound, Unavailable
+from servo.leader.loaded_code import LoadedCode
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.object_store import Blob, ObjectStore
@@ -47,8 +48,8 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     can look there. `lock` is the file in that registry that it holds locked while it lives, and
     `lock_inode` tells it from a later file of that name. `socket` is a unix socket on that machine.
     A leader that `stays` takes requests from other processes until it is stopped; one that does not
-    ends with its own work. `locations` are the code locations that it has workers for. `triggers`
-    are those that it hosts for them.
+    ends with its own work. `locations` are the code locations that it has workers for, and `code`
+    is what it has loaded of them. `triggers` are those that it hosts for them.
     """
 
     pid: int
@@ -60,6 +61,7 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     stays: bool = False
     command: str = ""
     locations: tuple[str, ...] = ()
+    code: dict[str, LoadedCode] = {}
     triggers: HostedTriggers = HostedTriggers.NONE
     since: datetime | None = None
 

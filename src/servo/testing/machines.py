@@ -43,6 +43,14 @@ class Machine:
         same._environ = {**self._environ, **environ}  # noqa: SLF001 - it is one of us
         return same
 
+    def in_folder(self, folder: Path, code: str) -> "Machine":
+        """The same machine, for commands in another project folder."""
+        folder.mkdir(exist_ok=True)
+        (folder / "assets.py").write_text(code)
+        same = copy(self)
+        same.folder = folder
+        return same
+
     @property
     def registry(self) -> Path:
         """The folder in which its processes find each other."""

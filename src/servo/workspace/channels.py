@@ -30,9 +30,9 @@ from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.address import Address
-from servo.workspace.answering import check_answers
+from servo.workspace.answering import Unreached, check_answers, is_same
 from servo.workspace.connecting import can_connect, connect
-from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady
+from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady, NobodyListens
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import FoundLeader, find_leader, try_to_lead, who_leads
 from servo.workspace.receipt import Receipt, queued, receipt_of
@@ -118,6 +118,9 @@ class InboxChannel:
 class AnyChannel:
     """The best channel at the moment something is sent.
 
+    The inbox is also used for a leader of this machine that cannot be reached for some seconds
+    although it holds its lock: its socket was deleted, for example.
+
     `to_lead` opens the store as a leader needs it, which is more work than reading it.
     """
 
@@ -131,11 +134,11 @@ class AnyChannel:
 
     def send(self, batch: Batch) -> Receipt:
         clock = self._world.clock
-        until = clock.monotonic() + ANSWER_WITHIN
+        until, unreached = clock.monotonic() + ANSWER_WITHIN, Unreached(clock)
         while True:
             found = find_leader(self._address, self._world)
             try:
-                receipt = self._through(found, batch)
+                receipt = self._through(found, batch, unreached)
             except (Unavailable, Fenced) as error:
                 if clock.monotonic() >= until or not self._is_over(found.leader, error):
                     raise
@@ -146,14 +149,18 @@ class AnyChannel:
                 raise AnswerOverdue(ANSWER_WITHIN)
             self._pause.wait(TRY_EVERY)
 
-    def _through(self, found: FoundLeader, batch: Batch) -> Receipt | None:
+    def _through(self, found: FoundLeader, batch: Batch, unreached: Unreached) -> Receipt | None:
         """Send a batch to the leader, or become it; None if the leader has changed meanwhile."""
         leader = found.leader
         if leader is None:
             return self._for_a_moment(batch)
         if can_connect(leader):
-            return LeaderInOtherProcess(leader, lease=found.lease).send(batch)
-        if not leader.pid and not self._address.is_shared:
+            try:
+                return LeaderInOtherProcess(leader, lease=found.lease).send(batch)
+            except NobodyListens:
+                if not unreached.is_lost(leader):
+                    raise
+        elif not leader.pid and not self._address.is_shared and not unreached.is_lost(leader):
             return None  # it has just taken the lock, and says in a moment how to reach it
         return InboxChannel(self._address, self._world, lambda: self._who_leads() is not None).send(
             batch
@@ -168,7 +175,7 @@ class AnyChannel:
 
     def _is_over(self, leader: LeaderAdvert | None, error: ServoError) -> bool:
         """Whether the receiver no longer leads, so that the batch can be sent again."""
-        return isinstance(error, Fenced | LeaderNotReady) or self._who_leads() != leader
+        return isinstance(error, Fenced | LeaderNotReady) or not is_same(self._who_leads(), leader)
 
     def _who_leads(self) -> LeaderAdvert | None:
         return who_leads(self._address, self._world)

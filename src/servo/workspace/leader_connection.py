@@ -16,12 +16,15 @@ from servo.errors import Unavailable
 class AskCode(msgspec.Struct, frozen=True, kw_only=True, tag="ask"):
     """Answer this with the code of a location, as its files are now.
 
-    `place` is where the caller finds that code, empty if it does not; other code of the same name
-    is refused. An empty question only asks whether the code is loaded.
+    `place` is where the caller finds that code, empty if it does not: the file or module `code` in
+    a `folder`. Another version of the code is refused. An empty question only asks whether the code
+    is loaded.
     """
 
     location: str
     place: str = ""
+    code: str = ""
+    folder: str = ""
     question: bytes = b""
     timeout_ms: int = 60_000
 
@@ -57,6 +60,10 @@ class LeaderNotReady(Unavailable):
         super().__init__(
             "the leader is starting or stopping", remedy="try again", may_have_applied=False
         )
+
+
+class NobodyListens(LeaderNotReady):
+    """Nobody takes connections for the leader: it has just ended, or its socket was deleted."""
 
 
 class LeadsAnotherStore(LeaderNotReady):

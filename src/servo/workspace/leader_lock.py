@@ -29,6 +29,7 @@ import msgspec
 
 from servo.errors import ServoError, Unavailable
 from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.loaded_code import LoadedCode
 from servo.workspace.address import Address
 from servo.workspace.registry import NO_FOLDER, machine_id, made_registry_folder, registry_folder
 
@@ -96,6 +97,12 @@ class LeaderLock:
         # Longer first, so that a reader never sees the end of an older text behind a newer one.
         os.pwrite(self._fd, data, 0)
         os.ftruncate(self._fd, len(data))
+
+    def mend_advert(self, advert: LeaderAdvert) -> None:
+        """Write again who leads if somebody has changed the text of the lock file."""
+        data = msgspec.json.encode(advert)
+        if self._fd is not None and os.pread(self._fd, len(data) + 1, 0) != data:
+            self.advertise(advert)
 
     def keep(self) -> LockState:
         """Make a new lock file if somebody has deleted ours, and hold that.
@@ -242,6 +249,7 @@ class Leader(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
     locations: tuple[str, ...] = ()
     triggers: HostedTriggers = HostedTriggers.NONE
+    code: dict[str, LoadedCode] = {}
 
 
 def advert(
@@ -259,6 +267,7 @@ def advert(
         command=leader.command,
         locations=leader.locations,
         triggers=leader.triggers,
+        code=leader.code,
         since=since,
     )
 

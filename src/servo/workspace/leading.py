@@ -26,6 +26,7 @@ from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import Conflict, Fenced
 from servo.leader.lease import LeaderAdvert, LeaderLease, Lease, read_lease
+from servo.leader.loaded_code import LoadedCode
 from servo.leader.service import Service
 from servo.leader.workers import Workers
 from servo.ports.world import World
@@ -113,6 +114,12 @@ class Led:
         """Answer questions of other processes that need user code."""
         if self._server is not None:
             self._server.answer_question = answer
+
+    def tell_code(self, code: dict[str, LoadedCode]) -> None:
+        """Tell other processes which code this process has loaded."""
+        if self._right is not None:
+            self._right.tell_code(code)
+            self.service.wake()  # which renews the lease
 
     def keep_lease(self) -> None:
         """Renew the lease if the service, which usually does it, was not started.

@@ -5,9 +5,12 @@ machines. Both are files that somebody else can delete. The leader looks for the
 puts them back. Until it does, another process may take over, which the ledger makes safe.
 """
 
+import threading
+
 from msgspec.structs import replace
 
 from servo.leader.lease import LeaderAdvert, LeaderLease
+from servo.leader.loaded_code import LoadedCode
 from servo.ports.clock import Clock
 from servo.workspace.leader_lock import LeaderLock, LockState
 
@@ -24,6 +27,7 @@ class LockAndLease:
         self._lock = lock
         self._lease = lease
         self._advert = advert
+        self._telling = threading.Lock()  # the leader's thread and the one that loads code
         self._clock = clock
         self._look_at = clock.monotonic() + LOOK_EVERY
 
@@ -60,6 +64,8 @@ class LockAndLease:
         self._look_at = now + LOOK_EVERY
         match self._lock.keep():
             case LockState.KEPT:
+                with self._telling:
+                    self._lock.mend_advert(self._advert)
                 return True
             case LockState.RESTORED:
                 self._advertise_again()
@@ -68,8 +74,19 @@ class LockAndLease:
                 # With a lease, that process sees that we lead, and lets go.
                 return self._lease is not None
 
+    def tell_code(self, code: dict[str, LoadedCode]) -> None:
+        """Advertise that this process has loaded other code."""
+        with self._telling:
+            self._advert = replace(self._advert, code=code)
+            self._tell()
+
     def _advertise_again(self) -> None:
+        with self._telling:
+            if self._lease is not None:
+                self._advert = replace(self._advert, lock_inode=self._lock.inode)
+            self._tell()
+
+    def _tell(self) -> None:
         if self._lease is not None:
-            self._advert = replace(self._advert, lock_inode=self._lock.inode)
             self._lease.renew_soon(self._advert)
         self._lock.advertise(self._advert)

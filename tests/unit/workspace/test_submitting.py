@@ -1,5 +1,6 @@
 """Whoever leads, a request is answered with what became of it, and a healthy leader stays."""
 
+import shutil
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,11 +22,13 @@ from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.storage.memory import MemoryStore
 from servo.testing.eventually import eventually
-from servo.workspace import channels
+from servo.workspace import answering, channels
 from servo.workspace.address import Address
+from servo.workspace.answering import check_answers
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.leader_lock import Leader, LeaderLock, leader_here
+from servo.workspace.leader_socket import server
 from servo.workspace.leading import Led, try_to_lead, who_leads
 from servo.workspace.receipt import ReceiptStatus
 from servo.workspace.registry import machine_id, registry_folder
@@ -217,6 +220,34 @@ def test_a_lock_that_is_taken_but_says_nothing_yet_is_waited_for(address: Addres
     assert found.pid == 0
     threading.Timer(0.2, lock.release).start()
     assert open_workspace(address).submit(limit(3)).applied
+
+
+def test_a_leader_whose_socket_was_deleted_creates_it_again(address: Address) -> None:
+    with leading(address, open_world(address.store)):
+        leader = leader_here(address)
+        assert leader is not None
+        shutil.rmtree(Path(leader.socket).parent)
+        assert open_workspace(address).submit(limit(3)).applied
+        eventually(lambda: Path(leader.socket).exists())
+        check_answers(leader)
+    assert not Path(leader.socket).exists()
+
+
+@pytest.mark.parametrize("damage", ["socket", "advert"])
+def test_a_leader_that_cannot_be_reached_on_its_machine_is_asked_through_the_inbox(
+    damage: str, address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LOOK_EVERY", 600.0)
+    monkeypatch.setattr(answering, "REACHED_WITHIN", 0.1)
+    with leading(address, open_world(address.store)) as led:
+        leader = leader_here(address)
+        assert leader is not None
+        if damage == "socket":
+            Path(leader.socket).unlink()
+        else:
+            _ = (Path(address.store) / ".locks" / "default.default.leader").write_text("garbage")
+        receipt = open_workspace(address).submit(limit(3))
+        assert (receipt.status, led.service.over) == (ReceiptStatus.APPLIED, False)
 
 
 # --- somebody leads on another machine ------------------------------------------------------------
