@@ -1,5 +1,6 @@
 """A leader on a disk that is full: it refuses, loses nothing, and goes on when there is space."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -59,6 +60,10 @@ class Ballast:
             with suppress(OSError), self._file.open("ab", buffering=0) as file:
                 while True:
                     file.write(b"x" * size)
+
+    def leave(self, size: int) -> None:
+        """Give back so many bytes."""
+        os.truncate(self._file, self._file.stat().st_size - size)
 
     def drop(self) -> None:
         self._file.unlink()
@@ -157,3 +162,22 @@ def test_a_full_disk_keeps_nobody_from_leading_once_there_is_space(small_disk: P
     with service_in(small_disk / "store") as service:
         assert service.commit(batch(0)).repeated
         assert not service.commit(batch(1)).repeated
+
+
+def test_a_leader_that_cannot_publish_its_last_tables_says_so(
+    small_disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, ballast = LocalStore(small_disk / "store"), Ballast(small_disk)
+    with service_in(small_disk / "store") as service:
+        answer = service.commit(batch(0))
+        _ = published(store, answer.seq)
+        ballast.fill()
+        ballast.leave(8_192)
+        answer = service.commit(batch(1))
+    assert "the tables are behind the ledger" in caplog.text
+    assert "No space left on device" in caplog.text
+    ballast.drop()
+    caplog.clear()
+    with service_in(small_disk / "store"):
+        assert published(store, answer.seq).table("runs").num_rows == 2
+    assert caplog.text == ""

@@ -308,11 +308,15 @@ class Engine:
                 Request(batch=batch, raw=encode_batch(batch), reply=_nobody, trigger=False)
             )
 
-    def finish(self) -> None:
-        """Commit what is waiting and publish everything, before stopping."""
+    def finish(self) -> Unavailable | None:
+        """Commit what is waiting and publish everything, before stopping.
+
+        The error if the store did not take the tables: the ledger has everything, and the next
+        leader publishes it.
+        """
         while len(self.inbox):
             self.step()
-        self.maintenance.flush(self.state)
+        return self.maintenance.flush(self.state)
 
     def shut_down(self, why: ServoError) -> None:
         """Answer all waiting callers that this leader has stopped."""

@@ -65,6 +65,7 @@ class Maintenance:
         self._job: Job | None = None
         self._on_done: Callable[[State, Job, datetime], None] | None = None
         now = ports.clock.now()
+        self._publish_error: Unavailable | None = None
         self._next_publish = now
         self._next_hint = now
         self._next_collection = now + settings.gc_every
@@ -88,12 +89,14 @@ class Maintenance:
         if self._job is None:
             self._start_next(state, now)
 
-    def flush(self, state: State) -> None:
-        """Publish everything now and wait for it."""
+    def flush(self, state: State) -> Unavailable | None:
+        """Publish everything now and wait for it; the error if the store did not take it."""
         self._await(state)
+        self._publish_error = None
         if self._start_publish(state, self._ports.clock.now()):
             self._await(state)
             self._await(state)
+        return self._publish_error
 
     def _await(self, state: State) -> None:
         job, done = self._job, self._on_done
@@ -183,6 +186,7 @@ class Maintenance:
                 self._publisher.restore(state, capture)
             self._merged = merges
             self._next_publish = now + RETRY_AFTER
+            self._publish_error = error
             return
         if capture is not None:
             self._publisher.release(state, capture)

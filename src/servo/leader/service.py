@@ -7,6 +7,7 @@ process leads, it stops and reports that. Stopping publishes what is not yet pub
 readers see the final state.
 """
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -36,6 +37,8 @@ LONGEST_WAIT = timedelta(seconds=1)
 RETAKE_AFTER = timedelta(milliseconds=200)
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 class Service:
@@ -249,7 +252,13 @@ class Service:
         while not self._stopping:
             self._step(self._engine)
         engine = self._engine
-        engine.finish()
+        if (error := engine.finish()) is not None:
+            _log.warning(
+                "the tables are behind the ledger: %s; nothing is lost, and the next command that "
+                "leads publishes them; %s",
+                error.message,
+                error.remedy,
+            )
         self._engine = None
         engine.shut_down(
             Unavailable(
