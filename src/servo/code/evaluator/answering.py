@@ -20,6 +20,7 @@ from servo.code.evaluator.messages import (
     PlanRun,
     PreviewConditions,
 )
+from servo.code.evaluator.redacted_answers import redacted_answer
 
 HANDLERS: Mapping[type[Any], tuple[str, str]] = {
     EvaluateTick: ("schedules", "evaluate_tick"),
@@ -40,8 +41,8 @@ wait for the imports of all the others.
 
 
 def answer_to(loaded: LoadedLocation, question: EvaluatorQuestion) -> EvaluatorAnswer:
-    """The answer to a question."""
-    return handler_of(type(question))(loaded, question)
+    """The answer to a question, without secrets."""
+    return redacted_answer(handler_of(type(question))(loaded, question))
 
 
 def handler_of(question: type[Any]) -> Callable[[LoadedLocation, Any], EvaluatorAnswer]:
