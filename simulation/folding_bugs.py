@@ -152,7 +152,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (apply, "open_entry", _open_without_takeover_refresh),
                 (engine, "open_entry", _open_without_takeover_refresh),
             ),
-            seed=1,
+            seed=7,
         ),
         "no_refresh_after_stall": Bug(
             what="a leader does not renew leases after a stall",
@@ -160,7 +160,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (apply, "open_entry", _open_without_stall_refresh),
                 (engine, "open_entry", _open_without_stall_refresh),
             ),
-            seed=11,
+            seed=29,
         ),
         "deaf_sweep": Bug(
             what="the sweep for expired leases ignores heartbeats",
@@ -192,7 +192,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "lost_capture": Bug(
             what="rows of a failed publish are never published",
             plant=swap((Publisher, "restore", _forgetful_restore)),
-            seed=10,
+            seed=5,
         ),
     }
 )

@@ -22,8 +22,9 @@ _HEAD = """\
 <!-- Generated from the commands by `python docs/build.py --write`; do not edit by hand. -->
 
 Commands print results to standard output and everything else to standard error. With `--json`
-they print exactly one JSON value. Colours and progress bars appear only on a terminal. An error
-ends with what to do about it, and its kind sets the [exit code](errors.md#exit-codes).
+they print exactly one JSON value, or nothing if they end with an error. Colours and progress bars
+appear only on a terminal. An error is text on standard error, also with `--json`. It ends with what
+to do about it, and its kind sets the [exit code](errors.md#exit-codes).
 
 `servo --version` prints the version, `--help` explains any command, and `python -m servo` is the
 same as `servo`. To learn how commands work together, read [Run assets](../how-to/run.md).

@@ -6,7 +6,7 @@ from pathlib import Path
 # A manifest refers to files and entries that exist. An entry leaves the ledger only after it is in
 # the archive, and refers to plans and outputs that were stored before it. So each copied folder
 # contains everything that the folders copied before it refer to.
-ORDER = ("manifests", "state", "ledger", "ledger-archive", "plans", "inbox", "assets")
+ORDER = ("manifests", "state", "ledger", "ledger-archive", "plans", "inbox", "assets", "logs")
 
 source, target = Path(".servo/default/default"), Path("backup/default/default")
 for folder in ORDER:

@@ -390,6 +390,30 @@ def test_a_listing_longer_than_a_page_is_complete(store: ObjectStore) -> None:
     assert keys(store, "f/", after=expected[10], limit=1050) == expected[11:1061]
 
 
+def test_a_listing_shows_whatever_was_written_before_it_began_while_others_write(
+    subject: Subject,
+) -> None:
+    created: list[str] = []
+
+    def write() -> None:
+        handle = subject.open()
+        for number in range(subject.rounds * 10):
+            key = f"f/{number:05d}.json"
+            handle.create(key, b"x")
+            created.append(key)
+
+    store = subject.open()
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        while not writing.done():
+            before = list(created)
+            listed = keys(store, "f/")
+            assert set(before) <= set(listed)
+            assert listed == sorted(listed)
+        writing.result()
+    assert keys(store, "f/") == created
+
+
 def test_a_listing_with_a_negative_limit_is_refused(store: ObjectStore) -> None:
     with pytest.raises(Invalid):
         store.list_after("", limit=-1)

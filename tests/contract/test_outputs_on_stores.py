@@ -17,6 +17,7 @@ from servo.projection.read.reader import Snapshot
 from servo.projection.upkeep.outputs import OutputCollector, claims_of
 from servo.storage.local import LocalStore
 from servo.testing.seaweed import Seaweed
+from servo.testing.stored_outputs import save_output
 from servo.testing.workspaces import StoredStory
 from servo.workspace.system import SystemClock
 
@@ -46,7 +47,7 @@ def test_what_expired_and_what_nobody_accepted_is_deleted(store: ObjectStore) ->
     for name in ("e1", "e2", "bad", "e3"):
         story.plan({"a": ()}, f"run-{name}", retry=ONCE)
         story.start("a", f"run-{name}", name)
-        output = outputs.save("ns/a", name, name * 50_000)
+        output = save_output(outputs, "ns/a", name, name * 50_000)
         if name == "bad":
             story.finish("a", TaskOutcome.FAILED, f"run-{name}")
         else:
@@ -64,7 +65,7 @@ def test_what_expired_and_what_nobody_accepted_is_deleted(store: ObjectStore) ->
     assert (report.outputs, len(report.deleted)) == (2, 4)
     stored = story.objects(story.paths.assets_prefix)
     assert {key.split("/")[-2] for key in stored} == {"e3"}
-    assert outputs.load(story.paths.output("ns/a", "e3")) == "e3" * 50_000
+    assert outputs.load(story.paths.output("ns/a", "e3"), "") == "e3" * 50_000
 
 
 def _published(story: StoredStory) -> list[Row]:

@@ -10,7 +10,9 @@ from datetime import timedelta
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
+from servo.core.events.codec import encode_entry
 from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.events.tasks import TaskOutcome
 from servo.core.manifest import FileEntry, Tier
@@ -115,6 +117,7 @@ def _file(table: str, tier: Tier, *, merged: bool) -> str:
 
 KINDS: dict[str, Callable[[], str]] = {
     "entry": lambda: story().paths.ledger_entry(ARCHIVED + 3),
+    "published-entry": lambda: story().paths.ledger_entry(story().manifest.applied_seq),
     "last-entry": lambda: story().paths.ledger_entry(story().state.seq),
     "segment": lambda: story().paths.archive_segment(1, ARCHIVED),
     "manifest": lambda: story().paths.manifest(story().manifest.v),
@@ -212,6 +215,39 @@ def test_a_damaged_entry_that_is_not_published_keeps_everybody_from_leading(dama
     store = damaged(story(), KINDS["last-entry"](), DAMAGES[damage])
     with pytest.raises(Corrupt, match=r"is damaged.*; restore this object from a backup"):
         _ = take_over(ports(store), story().paths)
+
+
+def without_entries(*lost: int) -> MemoryStore:
+    """A copy of the store without some ledger entries."""
+    copy = damaged(story(), "", DAMAGES["empty"])
+    for seq in lost:
+        copy.delete(story().paths.ledger_entry(seq))
+    return copy
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_nobody_leads_a_ledger_that_lost_the_last_entry_it_published(newest: bool) -> None:
+    published, paths = story().manifest.applied_seq, story().paths
+    later = range(published + 1, story().state.seq + 1) if newest else ()
+    store = without_entries(published, *later)
+    before = [meta.key for meta in store.list_after("")]
+    with pytest.raises(Corrupt, match=f"ledger entry {published} was published and is missing"):
+        _ = take_over(ports(store), paths)
+    assert [meta.key for meta in store.list_after("")] == before, "a refusal writes nothing"
+    assert dump_snapshot(Reader(store, paths).snapshot()) == truth()[0]
+    entry = paths.ledger_entry(published)
+    _ = store.create(entry, story().store.get(entry).data)
+    assert take_over(ports(store), paths).state.seq > published
+
+
+def test_nobody_leads_a_ledger_whose_last_published_entry_is_another() -> None:
+    published, paths = story().manifest.applied_seq, story().paths
+    store = without_entries(published)
+    entry = story().entries[published - 1][0]
+    other, _ = encode_entry(replace(entry, nonce="another"), ())
+    _ = store.create(paths.ledger_entry(published), other)
+    with pytest.raises(Corrupt, match=f"entry {published} was published and was replaced"):
+        _ = take_over(ports(store), paths)
 
 
 @every_damage

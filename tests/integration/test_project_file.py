@@ -149,7 +149,7 @@ def test_a_selection_means_the_location_that_defines_it(tmp_path: Path) -> None:
     assert [row["location"] for row in listed(tmp_path, "run", "list")] == ["shop.assets"]
     apart = servo(tmp_path, "materialize", "one", "two")
     assert apart.returncode == 2
-    assert "one by first.py, two by shop.assets; name a location" in apart.stderr
+    assert "one by first.py, two by shop.assets; use one command" in apart.stderr
     preview = servo(tmp_path, "backfill", "preview", "two", "--all")
     assert "two has no partitions" in preview.stderr
 

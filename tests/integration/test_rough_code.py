@@ -82,7 +82,8 @@ class Project:
 
     def value(self, session: LeadingHost, name: str) -> object:
         row = session.service.engine.state.assets.rows[name]
-        return OutputStore(session.workspace.store, session.paths).load(row.last_output_uri)
+        outputs = OutputStore(session.workspace.store, session.paths)
+        return outputs.load(row.last_output_uri, row.last_content_hash)
 
 
 ROUGH = """

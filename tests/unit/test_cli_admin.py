@@ -31,6 +31,7 @@ from servo.projection.upkeep.pins import Pin, pin
 from servo.projection.upkeep.verify import verify
 from servo.storage.local import LocalStore
 from servo.testing.builders import START, specs
+from servo.testing.stored_outputs import save_output
 from servo.testing.workspaces import StoredStory
 from servo.workers.local_pool.pool import GRACE
 from servo.workspace.address import Address
@@ -421,7 +422,7 @@ def test_gc_announces_what_is_no_longer_kept_and_deletes_it_when_the_ledger_know
     for name in ("k1", "k2", "left-behind"):
         _ = told.plan({"kept": []}, run_id=name)
         _ = told.start("kept", name, name)
-        output = outputs.save("ns/kept", name, name)
+        output = save_output(outputs, "ns/kept", name, name)
         outcome = TaskOutcome.SKIPPED if name == "left-behind" else TaskOutcome.SUCCEEDED
         _ = told.finish("kept", outcome, name, output=output)
     _ = told.publish()

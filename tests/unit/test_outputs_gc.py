@@ -24,6 +24,7 @@ from servo.projection.upkeep.verify import verify
 from servo.storage.memory import MemoryStore
 from servo.testing.builders import START, Story
 from servo.testing.clock import ManualClock
+from servo.testing.stored_outputs import save_output
 from servo.testing.workspaces import StoredStory
 
 SHORT = Settings(gc_min_age=timedelta(hours=2))
@@ -52,7 +53,7 @@ class Workspace(StoredStory):
         self.save(name)
 
     def save(self, name: str) -> None:
-        self.saved[name] = self.outputs.save("ns/a", name, f"{name}{LARGE}")
+        self.saved[name] = save_output(self.outputs, "ns/a", name, f"{name}{LARGE}")
 
     def end(self, name: str, **fields: Any) -> None:
         """Let the execution report its output."""
@@ -96,7 +97,7 @@ class Workspace(StoredStory):
 
     def loads(self, name: str) -> bool:
         try:
-            return self.outputs.load(self.paths.output("ns/a", name)) == f"{name}{LARGE}"
+            return self.outputs.load(self.paths.output("ns/a", name), "") == f"{name}{LARGE}"
         except NotFound:
             return False
 
@@ -288,7 +289,7 @@ def test_outputs_of_one_execution_for_several_assets_are_all_accepted() -> None:
     workspace = Workspace()
     workspace.begin("both", also_makes=("ns/b",))
     first = workspace.saved["both"]
-    second = workspace.outputs.save("ns/b", "both", LARGE)
+    second = save_output(workspace.outputs, "ns/b", "both", LARGE)
     second = replace(second, materialization_id="both-1", asset_key="ns/b")
     workspace.finish("a", run_id="run-both", outputs=(first, second))
     _ = workspace.publish()

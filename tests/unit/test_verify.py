@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from hashlib import sha256
 
 import pytest
 from msgspec.structs import replace
 
 from servo.config import Settings
 from servo.core.events.codec import encode_entry
+from servo.core.events.dispatch import Handover
 from servo.core.events.runs import PlanSegmentExpanded
+from servo.core.events.tasks import StoredLog
 from servo.core.manifest import Tier, encode, referenced
 from servo.projection.upkeep.gc import collect
 from servo.projection.upkeep.verify import Problem, ProblemPart, VerifyReport, verify
@@ -55,6 +58,7 @@ def test_a_sound_workspace_is_sound_and_counted() -> None:
         plans=1,
         applied_seq=story.state.seq,
         compared=True,
+        logs=0,
     )
     assert report.sound
 
@@ -62,6 +66,43 @@ def test_a_sound_workspace_is_sound_and_counted() -> None:
 def test_an_empty_workspace_is_sound() -> None:
     story = StoredStory()
     assert verify(story.store, story.paths).sound
+
+
+def with_log(story: StoredStory, text: bytes) -> str:
+    """Let an execution store a log and report it; the key of the log."""
+    _ = story.plan({"said": []}, run_id="said")
+    _ = story.dispatch("said", "said", handover=Handover(exec_id="e", worker_id="w"))
+    key = story.paths.log("said", "said", 1, "e")
+    _ = story.store.put(key, text)
+    log = StoredLog(key=key, size=len(text), sha256=sha256(text).hexdigest())
+    assert story.finish("said", run_id="said", log=log).applied
+    _ = story.publish()
+    return key
+
+
+def test_logs_that_were_reported_are_verified() -> None:
+    story = told()
+    _ = with_log(story, b"hello")
+    report = verify(story.store, story.paths)
+    assert (report.logs, report.problems) == (1, ())
+
+
+@pytest.mark.parametrize("stored", [b"hell", b"hullo", b""])
+def test_a_log_of_other_bytes_is_found(stored: bytes) -> None:
+    story = told()
+    key = with_log(story, b"hello")
+    _ = story.store.put(key, stored)
+    (problem,) = problems(story)
+    assert (problem.part, key in problem.what) == (ProblemPart.LOGS, True)
+    assert verify(story.store, story.paths, quick=True).sound
+
+
+def test_a_log_that_is_gone_is_found() -> None:
+    story = told()
+    key = with_log(story, b"hello")
+    story.store.delete(key)
+    (problem,) = problems(story)
+    assert problem.what == f"the log {key} is missing"
 
 
 def test_an_archived_workspace_is_sound() -> None:
@@ -81,6 +122,7 @@ def test_an_archived_workspace_is_sound() -> None:
 
 def test_progress_is_told_for_every_part() -> None:
     story = told()
+    _ = with_log(story, b"hello")
     seen: dict[ProblemPart, tuple[int, int]] = {}
 
     def note(part: ProblemPart, done: int, total: int) -> None:
@@ -88,7 +130,7 @@ def test_progress_is_told_for_every_part() -> None:
         seen[part] = done, total
 
     _ = verify(story.store, story.paths, progress=note)
-    assert list(seen) == list(ProblemPart)
+    assert [*seen, ProblemPart.OUTPUTS] == list(ProblemPart)
     assert all(done == total for done, total in seen.values())
 
 

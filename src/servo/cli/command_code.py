@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 from rich.text import Text
 
-from servo.cli.options.project import locations, one_location
-from servo.cli.rendering.output import console
+from servo.cli.options.project import locations, one_location, project_file
+from servo.cli.rendering.output import console, warn
 from servo.code.choosing import location_defining
 from servo.code.examine import examine
 from servo.errors import Invalid, NotFound
@@ -15,6 +15,7 @@ from servo.host.location_code import LocationCode, refuse_shared
 from servo.host.questions import answers_questions
 from servo.operations.assets import locations_of_assets
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.leading import described
 from servo.workspace.workspace import Workspace
 
 
@@ -43,14 +44,35 @@ def one_code(
 ) -> LocationCode:
     """The named code, or the only candidate, here or at the leader."""
     known = leader_locations(workspace)
-    if given is None and (name := _deployed_by_leader(workspace, known, selected)):
+    if given is None and (name := _deployed_by_leader(workspace, selected)):
         given = name
     try:
-        return LocationCode(_location(given, as_dagster=as_dagster, selected=selected))
+        return LocationCode(_location(given, as_dagster=as_dagster, selected=selected), warn=warn)
     except (NotFound, Invalid):
-        if given is not None or len(known) != 1:
+        if given is not None:
             raise
-        return LocationCode(CodeLocation(name=known[0], code=known[0], folder=str(Path.cwd())))
+        if len(known) == 1:
+            return LocationCode(CodeLocation(name=known[0], code=known[0], folder=str(Path.cwd())))
+        _refuse_unclear(workspace, selected)
+        raise
+
+
+def _refuse_unclear(workspace: Workspace, selected: Selected) -> None:
+    """The error if it is unclear which location of a leader is meant, and no project file tells."""
+    leader, project = workspace.leader(), project_file()
+    if leader is None or not leader.locations or (project is not None and project.locations):
+        return
+    names = ", ".join(leader.locations)
+    what = " ".join((*selected.select, *([f"job {selected.job}"] if selected.job else [])))
+    if what:
+        raise NotFound(
+            f"{described(leader)} has {names}, and none of them is known to define {what}",
+            remedy="name the one that does before the selection, "
+            "or restart the leader with the file that does as well",
+        ) from None
+    raise Invalid(
+        f"{described(leader)} has several code locations: {names}", remedy="name one of them"
+    ) from None
 
 
 def _location(given: str | None, *, as_dagster: bool, selected: Selected) -> CodeLocation:
@@ -60,12 +82,13 @@ def _location(given: str | None, *, as_dagster: bool, selected: Selected) -> Cod
     return location_defining(found, selected.select, job=selected.job)
 
 
-def _deployed_by_leader(workspace: Workspace, known: Sequence[str], selected: Selected) -> str:
+def _deployed_by_leader(workspace: Workspace, selected: Selected) -> str:
     """The location of the leader that deployed the selected assets; empty if there is none."""
-    if len(known) < 2 or not selected.select:
+    leader = workspace.leader()
+    if leader is None or len(leader.locations) < 2 or not selected.select:
         return ""
     found = set(locations_of_assets(workspace, selected.select).values())
-    return found.pop() if len(found) == 1 and found <= {*known} else ""
+    return found.pop() if len(found) == 1 and found <= {*leader.locations} else ""
 
 
 def several_codes(

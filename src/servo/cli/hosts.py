@@ -8,14 +8,13 @@ from rich.text import Text
 
 from servo.cli.interrupts import interrupts
 from servo.cli.options.workspace import Where
-from servo.cli.rendering.output import console, plural
+from servo.cli.rendering.output import console, plural, warn
 from servo.errors import ServoError
 from servo.host.host import Host
 from servo.host.location_code import LocationCode, lead_with
 from servo.host.opening import open_leading_or_attached
-from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.lease import HostedTriggers
 from servo.workers.local_pool.pool import GRACE
-from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace
 
 AT_ONCE = (
@@ -126,19 +125,10 @@ def _host(
         codes,
         workspace,
         lead,
-        waiting=_tell_waiting,
-        warn=_warn,
+        warn=warn,
         triggers=triggers,
         plans=plans,
     )
-
-
-def _tell_waiting(leader: LeaderAdvert) -> None:
-    _warn(f"waiting for {described(leader)}, which leads this workspace with other code")
-
-
-def _warn(told: str) -> None:
-    console(stderr=True).print(Text(told, "yellow"), soft_wrap=True)
 
 
 @contextmanager

@@ -20,9 +20,10 @@ import click
 from servo import __version__
 from servo.cli.interrupts import interrupts
 from servo.cli.rendering.output import BUG, INTERRUPTED, exit_code, fail
-from servo.errors import ServoError
+from servo.errors import Invalid, ServoError
 
 DEBUG = "SERVO_DEBUG"
+MAX_MESSAGE = 4000
 PROGRAM = "servo"
 COMPLETE = "_SERVO_COMPLETE"
 """What the script of `servo completion` sets when the shell wants to know how to go on."""
@@ -162,6 +163,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code."""
     # Not `cli.main`, which has ideas of its own about pipes that close and keys that interrupt.
     try:
+        _check_encoding(arguments)
         with cli.make_context(PROGRAM, list(arguments)) as context:
             result = cli.invoke(context)
     except click.exceptions.Exit as done:
@@ -173,7 +175,7 @@ def run(arguments: Sequence[str]) -> int:
         fail(str(stopped) or "interrupted")
         return INTERRUPTED
     except ServoError as error:
-        fail(str(error))
+        fail(_shortened(str(error)))
         return exit_code(error)
     except BrokenPipeError:
         raise
@@ -185,8 +187,29 @@ def run(arguments: Sequence[str]) -> int:
 def _bug(error: Exception) -> int:
     if os.environ.get(DEBUG):
         raise error
-    fail(f"{type(error).__name__}: {error}; this is a bug: report it with {DEBUG}=1 set")
+    told = _shortened(f"{type(error).__name__}: {error}")
+    fail(f"{told}; this is a bug: report it with {DEBUG}=1 set")
     return BUG
+
+
+def _check_encoding(arguments: Sequence[str]) -> None:
+    """Refuse an argument that is not UTF-8: nothing with such a name can be stored."""
+    for text in arguments:
+        try:
+            _ = text.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(text)
+            raise Invalid(
+                f"an argument is not UTF-8: {str(shown)[1:]}", remedy="use UTF-8"
+            ) from None
+
+
+def _shortened(message: str) -> str:
+    """A message without its middle, if an argument in it is so long that it hides the rest."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    half = MAX_MESSAGE // 2
+    return f"{message[:half]} … {message[-half:]}"
 
 
 if __name__ == "__main__":

@@ -30,8 +30,10 @@ from servo.sdk.selection.selection import AssetSelection
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.code_location import CodeLocation
 from servo.workspace.redacted_events import RULES
+from servo.workspace.typed_paths import is_file
 
 AS_DAGSTER = "as-dagster"
+_LIBRARY = str(Path(os.__file__).parent) + os.sep
 _OTHERS = frozenset({"site-packages", "dist-packages", "__pycache__"})
 
 
@@ -69,6 +71,8 @@ def imported_files(folder: Path) -> tuple[str, ...]:
         file = getattr(module, "__file__", None)
         if name.partition(".")[0] == "servo" or not isinstance(file, str):
             continue
+        if file.startswith(_LIBRARY):
+            continue  # by far the most modules, and finding out where a path leads takes time
         path = Path(file).resolve()
         if path.is_relative_to(root) and _OTHERS.isdisjoint(path.relative_to(root).parts):
             found.add(str(path))
@@ -180,7 +184,7 @@ def watched_files(code: str, folder: Path, error: BaseException | None = None) -
     """The files that make up a project: what this process imported of it, and where it failed."""
     found = set(imported_files(folder))
     root = folder.resolve()
-    if (folder / code).is_file():
+    if is_file(folder / code):
         found.add(str((folder / code).resolve()))
     while error is not None:
         trace = error.__traceback__

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from servo.errors import Invalid, NotFound
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.typed_paths import is_file, is_folder
 
 USUAL = ("assets.py", "definitions.py", "pipeline.py")
 
@@ -15,7 +16,7 @@ def is_module(name: str, folder: Path) -> bool:
     if not first.isidentifier():
         return False
     local = any(
-        (place / first).is_dir() or (place / f"{first}.py").is_file()
+        is_folder(place / first) or is_file(place / f"{first}.py")
         for place in (folder, folder / "src")
     )
     return local or find_spec(first) is not None
@@ -42,5 +43,5 @@ def find_code(given: str | None, folder: Path) -> str:
 def is_here(location: CodeLocation) -> bool:
     """Whether the code of a location is on this machine, at its path."""
     if location.code.endswith(".py"):
-        return Path(location.folder, location.code).is_file()
+        return is_file(Path(location.folder, location.code))
     return is_module(location.code, Path(location.folder))

@@ -25,6 +25,7 @@ from servo.sdk.definitions.project import Project
 from servo.sdk.definitions.replaced import refuse_replaced
 from servo.sdk.triggers.resolution import add_triggers
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.typed_paths import is_file, is_folder
 
 
 def load_location(location: CodeLocation) -> Project:
@@ -49,7 +50,7 @@ def load_module(target: str, folder: Path) -> ModuleType:
     """Import a file or a module; `Invalid` with the place of what is wrong in it."""
     path = folder / target
     import_fresh(folder)
-    if target.endswith(".py") or path.is_file():
+    if target.endswith(".py") or is_file(path):
         return _import_file(path, target)
     for place in roots_of(target, folder):
         if str(place) not in sys.path:
@@ -73,13 +74,14 @@ def load_module(target: str, folder: Path) -> ModuleType:
 def roots_of(target: str, folder: Path) -> list[Path]:
     """Where modules of a project are searched, the first place last: its folder and `src`."""
     inner, first = folder / "src", target.partition(".")[0]
-    has = (inner / first).is_dir() or (inner / f"{first}.py").is_file()
+    has = is_folder(inner / first) or is_file(inner / f"{first}.py")
     return [folder, inner] if has else [folder]
 
 
 def _import_file(path: Path, target: str) -> ModuleType:
-    if not path.is_file():
-        beside = [str(Path(target).with_name(one.name)) for one in path.parent.glob("*.py")]
+    if not is_file(path):
+        files = path.parent.glob("*.py") if is_folder(path.parent) else ()
+        beside = [str(Path(target).with_name(one.name)) for one in files]
         close = get_close_matches(target, beside, n=1)
         remedy = f"did you mean {close[0]}?" if close else "name a Python file that defines assets"
         raise NotFound(f"there is no file {target}", remedy=remedy)

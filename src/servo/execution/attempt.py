@@ -8,12 +8,13 @@ from contextlib import suppress
 
 import msgspec
 
-from servo.core.events.tasks import TaskError, TaskOutcome
+from servo.core.events.tasks import StoredLog, TaskError, TaskOutcome
 from servo.errors import ServoError
 from servo.execution.checks.running import FOUND
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
 from servo.execution.metering import Meter
+from servo.execution.outputs.patience import StoreOutage
 from servo.leader.assignments import Assignment, TaskResult
 from servo.ports.clock import Clock
 from servo.processes.frames import sendable
@@ -23,6 +24,7 @@ from servo.sdk.assets.results import Failure, RetryRequested
 from servo.sdk.resources.redaction import hidden
 from servo.workspace.redacted_events import without_secrets
 
+STORE_UNAVAILABLE = "StoreUnavailable"
 MAX_DETAIL = 16_000
 MAX_MESSAGE = 8_000
 
@@ -38,7 +40,7 @@ class Runner:
         on_error: Callable[[str, BaseException], None] | None = None,
         hooks: Hooks | None = None,
         before: Callable[[Assignment], None] | None = None,
-        after: Callable[[Assignment], None] | None = None,
+        after: Callable[[Assignment], StoredLog | None] | None = None,
     ) -> None:
         self._calls = calls
         self._clock = clock
@@ -62,23 +64,31 @@ class Runner:
             if self._on_error is not None:
                 self._on_error(work.task_key, error)
             if is_from_outside(error):
-                self._keep(work)
+                _ = self._keep(work)
                 raise
             raised, done = error, failed(work.exec_id, error)
         end_if_forked(self._pid)
         if self._hooks is not None and key is not None:
             self._hooks.after(work, key, done, raised)
         done = without_secrets(done)
-        self._keep(work)
-        cost = meter.cost()
-        return done if cost is None else msgspec.structs.replace(done, cost=cost)
+        log, cost = self._keep(work), meter.cost()
+        if log is None and cost is None:
+            return done
+        return msgspec.structs.replace(done, log=log, cost=cost)
 
-    def _keep(self, work: Assignment) -> None:
-        if self._after is not None:
-            self._after(work)
+    def _keep(self, work: Assignment) -> StoredLog | None:
+        return None if self._after is None else self._after(work)
 
 
 def failed(exec_id: str, error: BaseException) -> TaskResult:
+    """The result of an execution that raised."""
+    if isinstance(error, StoreOutage):
+        lost = TaskError(code=STORE_UNAVAILABLE, message=message_of(error))
+        return TaskResult(exec_id=exec_id, outcome=TaskOutcome.INTERRUPTED, error=lost)
+    return _failed(exec_id, error)
+
+
+def _failed(exec_id: str, error: BaseException) -> TaskResult:
     """The result of an execution whose code raised."""
     retry_after: int | None = None
     retriable: bool | None = None

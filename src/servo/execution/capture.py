@@ -17,8 +17,10 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from hashlib import sha256
 from typing import cast
 
+from servo.core.events.tasks import StoredLog
 from servo.errors import ServoError
 from servo.leader.assignments import Assignment
 from servo.ledger.paths import Paths
@@ -63,18 +65,19 @@ class Capture:
         """From now on, output belongs to this execution."""
         self._current = work
 
-    def keep(self, work: Assignment) -> None:
+    def keep(self, work: Assignment) -> StoredLog | None:
         """Store what was printed since the last time, as the output of an execution."""
         self._current = None
         _flush()
         self._mend()
         if not os.fstat(self._fd).st_size:
-            return
+            return None
         with self._lock:
-            self._put(work, whole=True)
+            stored = self._put(work, whole=True)
             os.ftruncate(self._fd, 0)
             os.lseek(self._fd, 0, os.SEEK_SET)
             self._stored = 0
+        return stored
 
     def _mend(self) -> None:
         """Restore the streams, so that everything is printed to the file again."""
@@ -113,7 +116,7 @@ class Capture:
             if self._current is work and os.fstat(self._fd).st_size > self._stored:
                 self._put(work, whole=False)
 
-    def _put(self, work: Assignment, *, whole: bool) -> None:
+    def _put(self, work: Assignment, *, whole: bool) -> StoredLog | None:
         size = os.fstat(self._fd).st_size
         most = MAX_BYTES + hidden().longest_spelling()
         printed = os.pread(self._fd, min(size, most), max(size - most, 0))
@@ -122,12 +125,13 @@ class Capture:
         data = hidden().tail(printed, MAX_BYTES)
         self._stored = size
         if not data:
-            return
+            return None
+        key = self._paths.log(work.run_id, work.task_key, work.attempt, work.exec_id)
         # The result counts; lost output is no reason to compute it again.
         with suppress(ServoError):
-            self._store.put(
-                self._paths.log(work.run_id, work.task_key, work.attempt, work.exec_id), data
-            )
+            _ = self._store.put(key, data)
+            return StoredLog(key=key, size=len(data), sha256=sha256(data).hexdigest())
+        return None
 
 
 def _flush() -> None:

@@ -30,7 +30,7 @@ from servo.sdk.definitions.project import Project
 from servo.sdk.resources.resources import InitResourceContext, Resources, open_resources
 from servo.sdk.resources.run_config import RunConfig
 
-_Load = Callable[[str], Any]
+_Load = Callable[[str, str], Any]
 
 
 class Hooks:
@@ -155,7 +155,7 @@ class Hooks:
 
     def _value(self, output: CommittedOutput) -> Any:
         if output.uri:
-            return self._load(output.uri)
+            return self._load(output.uri, output.content_hash)
         if output.format:
             raise Invalid(
                 f"the value was stored by {output.format}, an IO manager of your own",

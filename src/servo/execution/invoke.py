@@ -54,7 +54,7 @@ class Calls:
         self._instance = instance
         self._partitions = PartitionInputs(project, clock, instance)
         self._storing = Storing(project, outputs, log, self._partitions)
-        self._values = AssetValues(project, outputs, self._storing, instance)
+        self._values = AssetValues(project, self._storing, instance)
         self._checks = ProjectChecks(project, outputs, clock)
         runnable = {**dict.fromkeys(project.makers), **dict.fromkeys(project.checks)}
         self.keys = {str(key.canonical()): key for key in runnable}
@@ -78,9 +78,9 @@ class Calls:
         config = RunConfig.of(msgspec.json.decode(work.run_config) if work.run_config else None)
         needed = self._needed[key]
         if not needed:
-            return self._identified(self._call(work, key, config, NO_RESOURCES))
+            return self._call(work, key, config, NO_RESOURCES)
         with self._opened(work, config, needed) as resources:
-            return self._identified(self._call(work, key, config, resources))
+            return self._call(work, key, config, resources)
 
     def _opened(
         self, work: Assignment, config: RunConfig, needed: frozenset[str]
@@ -149,10 +149,14 @@ class Calls:
             arguments[maker.signature.context] = context
         for name in maker.signature.resources:
             arguments[name] = getattr(resources, name)
-        if not checks:
-            return _made(call, making, arguments, checks)
-        with keeping(checks.values()):
-            return _made(call, making, arguments, checks)
+        if checks:
+            with keeping(checks.values()):
+                done = _made(call, making, arguments, checks)
+        else:
+            done = _made(call, making, arguments, checks)
+        done = self._identified(done)
+        making.commit(done)
+        return done
 
     def _environment(
         self,

@@ -16,6 +16,7 @@ import msgspec
 from servo.core.events.tasks import CommittedOutput, TaskError, TaskOutcome
 from servo.core.keys import AssetKey
 from servo.execution.checks.running import FOUND, Checking
+from servo.execution.outputs.store import StagedOutput
 from servo.execution.outputs.storing import Storing
 from servo.execution.returned import MadeAsset, Returned
 from servo.leader.assignments import Assignment, CheckOutcome, ReportedAsset, TaskResult
@@ -27,6 +28,7 @@ from servo.sdk.assets.results import AssetObservation, ObserveResult, Skip
 from servo.sdk.checks.definition import AssetCheckResult
 from servo.sdk.metadata.entries import encode_metadata
 from servo.sdk.resources.resources import Resources
+from servo.workspace.redacted_events import without_secrets
 
 DATA_VERSION_TAG = "dagster/data_version"
 
@@ -51,6 +53,7 @@ class Making:
         self._storing = storing
         self._made: dict[AssetKey, MadeAsset] = {}
         self._outputs: dict[AssetKey, tuple[CommittedOutput, ...]] = {}
+        self._staged: list[StagedOutput] = []
         self._told: list[AssetCheckResult] = []
         self._pid = os.getpid()
 
@@ -80,6 +83,11 @@ class Making:
             checks=tuple(found),
             reported=reports_of(self._context),
         )
+
+    def commit(self, result: TaskResult) -> None:
+        """Make what was stored count, if the execution succeeded."""
+        if self._staged and result.outcome is TaskOutcome.SUCCEEDED:
+            self._storing.commit(self._staged, without_secrets(result))
 
     def _take(self, told: Iterable[Returned], checks: Mapping[AssetKey, Checking]) -> Skip | None:
         """Note what comes, and store what needs no check before it is stored."""
@@ -120,8 +128,9 @@ class Making:
         """Store what was made, once; the output, or that of the first partition."""
         found = self._outputs.get(made.key)
         if found is None:
-            found = self._storing.store(self._work, name, made, self._context, self._resources)
-            self._outputs[made.key] = found
+            stored = self._storing.store(self._work, name, made, self._context, self._resources)
+            self._outputs[made.key] = found = stored.outputs
+            self._staged += stored.staged
         return found[0]
 
     def _checked(self, key: AssetKey, name: str, checking: Checking | None) -> TaskResult:

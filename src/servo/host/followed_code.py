@@ -13,10 +13,12 @@ from typing import Protocol
 
 from servo.code.examine import Examined, fingerprint, finished, start_examining
 from servo.code.process_setup import ProcessSetup
+from servo.code.sources import loaded_code
 from servo.core.declared import Declared
-from servo.errors import Conflict, Invalid, ServoError
+from servo.errors import Conflict, ServoError
 from servo.host.leading import LeadingHost
 from servo.host.location_code import refuse_shared
+from servo.host.same_code import LOADED_WITHIN, not_loaded
 from servo.sdk.definitions.executors import at_most
 from servo.workspace.composition import system_clock
 
@@ -37,7 +39,6 @@ class ListensToCode(Protocol):
         ...
 
 
-LOADED_WITHIN = 20.0
 LOOK_EVERY = 0.05
 
 
@@ -141,12 +142,19 @@ class FollowedCode:
         self._session.pool.of(self.name).renew(at_most(self._most_workers, found.executor))
         self._error = self._refusal = ""
         self._loaded = self._seen
+        self._tell_loaded()
         before, self._declared = self._declared, found.declared
         self._listener.loaded(self.name, before, found.declared)
 
     def _refuse(self, why: str) -> None:
         self._listener.refused(self.name, why, previous_stays=bool(self._loaded))
         self._refusal = why
+        self._tell_loaded()
+
+    def _tell_loaded(self) -> None:
+        """Tell other processes which version of the code was looked at, and what came of it."""
+        told = loaded_code(self._location, self._files, self._refusal)
+        self._session.tell_loaded(self.name, told)
 
     @property
     def declared(self) -> Declared:
@@ -163,8 +171,7 @@ class FollowedCode:
         while fingerprint(self._files) != self._loaded:
             settled = self._looking is None and self._seen == fingerprint(self._files)
             if settled and self._refusal:
-                why, _, remedy = self._refusal.rpartition("; ")
-                raise Invalid(f"{self.name} is not loaded: {why}", remedy=remedy)
+                raise not_loaded(self.name, self._refusal)
             if self._clock.monotonic() > until:
                 raise Conflict(f"{self.name} is still being loaded", remedy="try again in a moment")
             _ = pause.wait(LOOK_EVERY)

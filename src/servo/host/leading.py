@@ -1,5 +1,6 @@
 """A host that leads: the leader, its worker processes, and the runs that callers wait for."""
 
+import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,13 @@ from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.errors import Fenced, ServoError
+from servo.execution.outputs.patience import Patience
+from servo.execution.outputs.store import OutputStore
 from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import Recovery
 from servo.host.waiting import FollowingChannel, Waiting
 from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.loaded_code import LoadedCode
 from servo.leader.service import Service
 from servo.operations.deployments import submit_deployment
 from servo.planning.deployment import changes
@@ -48,7 +52,7 @@ class LeadingHost:
 
     `workers` is the number of processes for each code location, or for all of them. Runs of other
     locations are left to processes that have their code. What locations have `declared` is
-    deployed.
+    deployed. `loaded` says which version of their code this is.
     """
 
     def __init__(  # noqa: PLR0913 - all that a leader is told
@@ -61,12 +65,14 @@ class LeadingHost:
         triggers: HostedTriggers = HostedTriggers.NONE,
         command: str = "",
         declared: Mapping[str, Declared] | None = None,
+        loaded: Mapping[str, LoadedCode] | None = None,
     ) -> None:
         setup = locations[0]  # they differ in their code alone
         self._address = setup.address
         self._limits = worker_settings(os.environ) if limits is None else limits
         self._world = open_world(setup.address.store) if world is None else world
         self.paths = setup.address.paths
+        self._loaded = dict(loaded or {})
         led = try_to_lead(
             setup.address,
             self._world,
@@ -77,6 +83,7 @@ class LeadingHost:
                 command=command,
                 locations=tuple(one.location.name for one in locations),
                 triggers=triggers,
+                code=dict(self._loaded),
             ),
         )
         if led is None:
@@ -85,12 +92,17 @@ class LeadingHost:
         self.service = led.service
         self._declared = declared or {}
         self._waiting = Waiting(self.service)
-        self.service.watch(Recovery(self.service.send, self.pool.actor, self.pool.is_here).look)
+        patience = Patience(self._world.clock, logging.getLogger(__name__))
+        outputs = OutputStore(self._world.store, self.paths, patience=patience)
+        recovery = Recovery(
+            self.service.send, self.pool.actor, self.pool.is_here, outputs.result_of
+        )
+        self.service.watch(recovery.look)
         channel = FollowingChannel(LeaderInThisProcess(self.service), self._waiting)
         self.workspace = Workspace(setup.address, self._world, channel, actor=self.service.identity)
         self._hosted = triggers
         self.triggers = self._triggers(locations)
-        self.questions = CodeQuestions(self._answered(locations))
+        self.questions = CodeQuestions(self._answered(locations), self._loaded)
         if setup.stays:
             led.answer_questions(self.questions.answer)
 
@@ -184,6 +196,11 @@ class LeadingHost:
         """Deploy the definitions of the project, unless they are deployed already."""
         found = self.service.read(lambda state: changes(state, location, declared))
         submit_deployment(self.workspace, found, declared)
+
+    def tell_loaded(self, location: str, code: LoadedCode) -> None:
+        """Tell other processes which version of a location this host has now."""
+        self._loaded[location] = code
+        self._led.tell_code(dict(self._loaded))
 
     def begun_runs(self) -> list[str]:
         """Runs that were unfinished when this host started, and all open runs, to wait for.

@@ -47,7 +47,8 @@ def load_asset(
     _check_kept(reader if as_of is not None else None, list(made.values()))
     outputs = OutputStore(world.store, paths)
     values = {
-        name: outputs.load(row.output_uri) if row.output_uri else None for name, row in made.items()
+        name: outputs.load(row.output_uri, row.content_hash) if row.output_uri else None
+        for name, row in made.items()
     }
     return values if asked.whole(partition) else values[_ONE]
 

@@ -4,19 +4,23 @@ A command that runs beside `servo dev` asks its evaluators and imports nothing. 
 is imported here, at the moment when something of it is needed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion
-from servo.code.examine import Examined
+from servo.code.examine import Examined, watched_files
 from servo.code.finding import is_here
 from servo.code.process_setup import ProcessSetup
+from servo.code.sources import loaded_code
 from servo.core.declared import Declared
 from servo.errors import Invalid, Unavailable
 from servo.host.evaluators import evaluator_here
 from servo.host.import_here import import_here
 from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
+from servo.host.same_code import wait_for_version
 from servo.leader.lease import HostedTriggers
+from servo.leader.loaded_code import LoadedCode
 from servo.operations.interface.evaluating import Evaluates, run_id_salt
 from servo.sdk.definitions.executors import ExecutorDefinition, at_most
 from servo.sdk.definitions.project import Project
@@ -29,12 +33,23 @@ from servo.workspace.workspace import Workspace
 
 
 class LocationCode:
-    """The code of one location. It is imported when more than its name and place is needed."""
+    """The code of one location. It is imported when more than its name and place is needed.
 
-    def __init__(self, location: CodeLocation, examined: Examined | None = None) -> None:
+    `warn` is called with the reason if it has to wait for a leader.
+    """
+
+    def __init__(
+        self,
+        location: CodeLocation,
+        examined: Examined | None = None,
+        *,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.location = location
+        self.warn = warn
         self._declared = None if examined is None else examined.declared
         self._executor = None if examined is None else examined.executor
+        self._files = () if examined is None else examined.files
         self._instead: ExecutorDefinition | None = None
         self._project: Project | None = None
 
@@ -65,6 +80,13 @@ class LocationCode:
         return self._declared or Declared()
 
     @property
+    def loaded(self) -> LoadedCode:
+        """Its source files, for a leader that tells other processes which version it has."""
+        _ = self.declared
+        files = self._files or watched_files(self.location.code, Path(self.location.folder))
+        return loaded_code(self.location, files)
+
+    @property
     def executor(self) -> ExecutorDefinition | None:
         """What limits how many of its tasks run at a time."""
         if self._instead is not None:
@@ -86,7 +108,8 @@ class LocationCode:
         leader = workspace.leader()
         if leader is None or not answers_questions(leader) or self.name not in leader.locations:
             return here
-        return _LeaderFirst(EvaluatorOfLeader(leader, self.name, self.place), here)
+        asks = EvaluatorOfLeader(leader, self.location, here=is_here(self.location))
+        return _LeaderFirst(asks, here)
 
 
 class _EvaluatorWhenAsked:
@@ -98,7 +121,8 @@ class _EvaluatorWhenAsked:
         self._workspace = workspace
 
     def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
-        """The answer of the code in this process."""
+        """The answer of the code in this process, once the leader has the same version."""
+        wait_for_version(self._workspace, self._code.location, self._code.warn)
         setup = ProcessSetup(location=self._code.location, address=self._address)
         store, salt = self._workspace.store, run_id_salt(self._workspace)
         evaluator = evaluator_here(self._code.project, setup, store, salt=salt)
@@ -140,6 +164,7 @@ def lead_with(
         triggers=triggers,
         command=command,
         declared=declared,
+        loaded={code.name: code.loaded for code in codes},
     )
 
 

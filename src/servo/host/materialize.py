@@ -21,6 +21,7 @@ from servo.errors import Invalid, NotFound
 from servo.execution.attempt import Runner
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
+from servo.execution.outputs.patience import Patience
 from servo.execution.outputs.store import OutputStore
 from servo.host.waiting import FollowingChannel, Waiting
 from servo.leader.lease import LeaderAdvert
@@ -165,15 +166,16 @@ class MaterializedRun:
         if self._memory is not None:
             parts = to_key(asset).parts
             return self._memory.values.get(parts if made is None else (*parts, made))
-        uri = row.last_output_uri
+        uri, digest = row.last_output_uri, row.last_content_hash
         if partition_key is not None:
-            uri = self._uri_of(key, partition_key)
-        return self._outputs.load(uri) if uri else None
+            stored = self._partition(key, partition_key)
+            uri, digest = stored.output_uri, stored.content_hash
+        return self._outputs.load(uri, digest) if uri else None
 
-    def _uri_of(self, key: str, partition_key: str) -> str:
+    def _partition(self, key: str, partition_key: str) -> MaterializationRow:
         for row in self.materializations:
             if row.asset_key == key and self._plain(key, row.partition_key) == partition_key:
-                return row.output_uri
+                return row
         raise NotFound(
             f"the partition {partition_key!r} of {key} was not materialized in this run",
             remedy="see `failures` for the reason",
@@ -303,9 +305,9 @@ def _materialize(  # noqa: PLR0913 - the options people know
         query = AssetSelection.from_coercible(selection)
         chosen, wanted = query.resolve(project), chosen_of(query, project)
     world, paths = instance.world, instance.paths
-    outputs = OutputStore(world.store, paths)
     errors: dict[str, BaseException] = {}
     log = asset_log()
+    outputs = OutputStore(world.store, paths, patience=Patience(world.clock, log))
     calls = Calls(project, outputs, log, os.environ, clock=world.clock, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)
     runner = Runner(calls, world.clock, on_error=errors.__setitem__, hooks=hooks)

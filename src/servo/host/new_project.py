@@ -5,7 +5,8 @@ Existing files are kept; to a `pyproject.toml` or a `.gitignore` only what is mi
 
 from pathlib import Path
 
-from servo.workspace.project_file import PYPROJECT, SERVO_TOML, TABLE, has_project
+from servo.workspace.project_file import has_project
+from servo.workspace.project_toml import PYPROJECT, SERVO_TOML, TABLE
 
 ASSETS = "assets.py"
 GITIGNORE = ".gitignore"

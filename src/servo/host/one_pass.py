@@ -43,7 +43,7 @@ from servo.ports.object_store import ObjectStore
 from servo.projection.read.load import load_state
 from servo.projection.read.reader import Reader, Snapshot
 from servo.triggers.conditions import JUDGE_SECONDS
-from servo.workspace.answering import refuse_silent
+from servo.workspace.answering import Unreached, responds
 from servo.workspace.leading import LedByAnother, described
 from servo.workspace.workspace import Workspace
 
@@ -123,9 +123,12 @@ def _leader_of_pass(
     workspace: Workspace, locations: Sequence[str], watcher: WatchesPass, until: float
 ) -> LeaderAdvert | None:
     """The leader that runs what is due in these locations; None once nobody leads."""
-    told, pause = False, threading.Event()
+    told, pause, unreached = False, threading.Event(), Unreached(workspace.clock)
     while (leader := workspace.leader()) is not None:
-        refuse_silent(leader)
+        waits = workspace.clock.monotonic() < until
+        if not responds(leader) and waits and not unreached.is_lost(leader):
+            _ = pause.wait(LOOK_EVERY)  # it has ended, or will say in a moment how to reach it
+            continue
         for name in locations:
             refuse_missing(leader, name)
         if leader.hosts(HostedTriggers.ALL, *locations):

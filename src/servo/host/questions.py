@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion, answers, questions
+from servo.code.sources import difference
 from servo.errors import Conflict, NotFound
 from servo.leader.lease import LeaderAdvert
+from servo.leader.loaded_code import LoadedCode
 from servo.operations.interface.evaluating import Evaluates
 from servo.workspace.answering import check_answers
+from servo.workspace.code_location import CodeLocation
 from servo.workspace.connecting import can_connect, connect
 from servo.workspace.leader_connection import AskCode
 
@@ -40,11 +43,14 @@ def nothing_to_load(location: str) -> None:
 
 class CodeQuestions:
     """Answers other processes for a leader. `load_edits` returns when the code of a location is
-    loaded as its files are now, or raises why it is not.
+    loaded as its files are now, or raises why it is not. `loaded` is what is loaded.
     """
 
-    def __init__(self, locations: Mapping[str, AnsweredCode]) -> None:
+    def __init__(
+        self, locations: Mapping[str, AnsweredCode], loaded: Mapping[str, LoadedCode]
+    ) -> None:
         self._locations = locations
+        self._loaded = loaded
         self.load_edits: Callable[[str], None] = nothing_to_load
 
     def answer(self, asked: AskCode) -> bytes:
@@ -55,29 +61,36 @@ class CodeQuestions:
                 f"the leader runs without {asked.location}",
                 remedy=f"restart it with {asked.location} as well",
             )
-        if asked.place and asked.place != found.place:
-            raise Conflict(
-                f"the leader runs another {asked.location}: {found.place}, not {asked.place}",
-                remedy="stop it, or use another store or workspace",
-            )
         self.load_edits(asked.location)
+        if asked.place and asked.place != found.place:
+            self._refuse_other_version(asked)
         if not asked.question:
             return b""
         question: EvaluatorQuestion = questions.decode(asked.question)
         seconds = min(asked.timeout_ms / 1000, LONGEST)
         return msgspec.msgpack.encode(found.evaluates.ask(question, seconds))
 
+    def _refuse_other_version(self, asked: AskCode) -> None:
+        """`Conflict` if the code in the caller's folder is not what is loaded here."""
+        differs = difference(self._loaded[asked.location], asked.code, asked.folder)
+        if differs:
+            place = self._locations[asked.location].place
+            raise Conflict(
+                f"the leader runs another version of {asked.location}, {place}: {differs}",
+                remedy="use the same version in both folders, or stop that leader",
+            )
+
 
 class EvaluatorOfLeader:
     """The evaluators of the leader, for one code location.
 
-    `place` is where this process finds the code, empty if it has none.
+    `here` says that this process has the code of the location as well, in its folder.
     """
 
-    def __init__(self, leader: LeaderAdvert, location: str, place: str = "") -> None:
+    def __init__(self, leader: LeaderAdvert, location: CodeLocation, *, here: bool = False) -> None:
         self._leader = leader
         self._location = location
-        self._place = place
+        self._here = here
 
     def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer to a question; `Unavailable` if the leader ends or does not answer."""
@@ -89,8 +102,10 @@ class EvaluatorOfLeader:
 
     def _asked(self, question: bytes, seconds: float) -> bytes:
         asked = AskCode(
-            location=self._location,
-            place=self._place,
+            location=self._location.name,
+            place=self._location.place if self._here else "",
+            code=self._location.code,
+            folder=self._location.folder,
             question=question,
             timeout_ms=int(min(seconds, LONGEST) * 1000),
         )

@@ -8,17 +8,21 @@ same way.
 import msgspec
 
 from servo.core.events.assets import Severity
-from servo.core.events.tasks import CommittedOutput, TaskCost, TaskError, TaskOutcome
+from servo.core.events.tasks import CommittedOutput, StoredLog, TaskCost, TaskError, TaskOutcome
 from servo.core.keys import TaskOperation
 from servo.core.lanes import OTHER_WEIGHT
 from servo.core.tags import CONFIG_LABEL
 
 
 class PinnedInput(msgspec.Struct, frozen=True, array_like=True):
-    """An output that was the latest when the execution was granted."""
+    """An output that was the latest when the execution was granted.
+
+    `content_hash` is that of its data, as the ledger has it; empty if it has none.
+    """
 
     materialization_id: str
     uri: str
+    content_hash: str = ""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, tag="assignment"):
@@ -97,5 +101,6 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True, tag="done", omit_def
     cost: TaskCost | None = None
     retry_after_ms: int | None = None
     code_version: str = ""
+    log: StoredLog | None = None
     checks: tuple[CheckOutcome, ...] = ()
     reported: tuple[ReportedAsset, ...] = ()

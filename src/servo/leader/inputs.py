@@ -12,7 +12,7 @@ from servo.core.fold.latest import partitions_of
 from servo.core.keys import place_of
 from servo.core.plan import INPUTS_TAG, input_partitions
 from servo.core.state.derived import partition_status
-from servo.core.state.rows.assets import PartitionStatusRow
+from servo.core.state.rows.assets import AssetRow, PartitionStatusRow
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State
 from servo.leader.assignments import PinnedInput
@@ -32,8 +32,8 @@ def inputs_of(state: State, task: TaskRow, published: Published) -> Pins:
             pins.update(_partitions(state, key, partitions, published))
             continue
         row = state.assets.rows.get(key)
-        if row is not None and row.last_materialization_id is not None:
-            pins[key] = PinnedInput(row.last_materialization_id, row.last_output_uri)
+        if row is not None and (pinned := latest_output(row)) is not None:
+            pins[key] = pinned
     return pins
 
 
@@ -71,8 +71,12 @@ def _partitions(state: State, key: str, partitions: Iterable[str], published: Pu
     held = state.partitions.rows
     rows = ((name, held.get((key, name)) or published.get((key, name))) for name in partitions)
     counted = ((name, partition_status(state, row)) for name, row in rows if row is not None)
-    return {
-        place_of(key, name): PinnedInput(row.last_materialization_id, row.last_output_uri)
-        for name, row in counted
-        if row.last_materialization_id is not None
-    }
+    pinned = ((name, latest_output(row)) for name, row in counted)
+    return {place_of(key, name): output for name, output in pinned if output is not None}
+
+
+def latest_output(row: AssetRow | PartitionStatusRow) -> PinnedInput | None:
+    """The latest output of an asset or a partition; None if it was never materialized."""
+    if row.last_materialization_id is None:
+        return None
+    return PinnedInput(row.last_materialization_id, row.last_output_uri, row.last_content_hash)

@@ -3,21 +3,30 @@
 The lease keeps standbys from taking over from a healthy leader. It is an object with a holder, an
 expiry and how to reach the holder, renewed while its holder leads. Believing it wrongly costs a
 takeover and nothing else: what keeps two leaders from both writing is the ledger.
+
+Anybody who can write to the bucket can delete or damage the object. Its holder writes it again at
+the next renewal. To others, a damaged lease is held by an unknown process for as long as a lease
+lasts from when it was written.
 """
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated, Protocol
 
 import msgspec
 
 from servo.config import Settings
-from servo.errors import Conflict, Corrupt, NotFound, Unavailable
+from servo.errors import Conflict, NotFound, Unavailable
+from servo.leader.loaded_code import LoadedCode
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
-from servo.ports.object_store import ObjectStore
+from servo.ports.object_store import Blob, ObjectStore
 
 RETRY_AFTER = timedelta(seconds=1)
+
+_TRIES = 3
+_UNKNOWN = ""
 
 
 class HostedTriggers(StrEnum):
@@ -36,18 +45,23 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """A leader, and how to reach it.
 
     `machine` names the registry of the machine it runs on, so that another process knows whether it
-    can look there. `socket` is a unix socket on that machine. A leader that `stays` takes requests
-    from other processes until it is stopped; one that does not ends with its own work. `locations`
-    are the code locations that it has workers for. `triggers` are those that it hosts for them.
+    can look there. `lock` is the file in that registry that it holds locked while it lives, and
+    `lock_inode` tells it from a later file of that name. `socket` is a unix socket on that machine.
+    A leader that `stays` takes requests from other processes until it is stopped; one that does not
+    ends with its own work. `locations` are the code locations that it has workers for, and `code`
+    is what it has loaded of them. `triggers` are those that it hosts for them.
     """
 
     pid: int
     host: str = ""
     machine: str = ""
+    lock: str = ""
+    lock_inode: int = 0
     socket: str = ""
     stays: bool = False
     command: str = ""
     locations: tuple[str, ...] = ()
+    code: dict[str, LoadedCode] = {}
     triggers: HostedTriggers = HostedTriggers.NONE
     since: datetime | None = None
 
@@ -60,27 +74,44 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the lease object."""
 
     holder: str
-    expires: datetime
+    expires: Annotated[datetime, msgspec.Meta(tz=True)]
     leader: LeaderAdvert | None = None
 
 
+class RightToLead(Protocol):
+    """What a process must hold to lead, and may lose to another process."""
+
+    def acquire(self) -> bool:
+        """Take it if no other live process has it; whether this process has it now."""
+        ...
+
+    def renew_if_due(self) -> bool:
+        """Keep it; False once another process has it."""
+        ...
+
+    def release(self) -> None:
+        """Give it up, so that another process can lead at once."""
+        ...
+
+
 def read_lease(store: ObjectStore, paths: Paths) -> Lease | None:
-    """The current lease of a workspace, expired or not; None if it was never taken."""
+    """The current lease of a workspace, expired or not; None if there is none."""
     try:
-        return _decoded(store.get(paths.lease).data)
+        return _lease_in(store.get(paths.lease))
     except NotFound:
         return None
 
 
-def _nobody_is_dead(leader: LeaderAdvert) -> bool:
+def _nothing_is_known(leader: LeaderAdvert) -> bool | None:
     del leader
-    return False
+    return None
 
 
 class LeaderLease:
     """One process's view of the lease of a workspace.
 
-    `is_dead` says whether a holder is known to have ended: its lease then need not expire.
+    `is_alive` says whether the process of a leader still runs, None if that is not known. If it is
+    known, the lease counts for as long as the process runs; otherwise it counts until it expires.
     """
 
     def __init__(  # noqa: PLR0913 - where the lease is, whose it is, and how long it lasts
@@ -92,15 +123,16 @@ class LeaderLease:
         *,
         holder: str,
         advert: LeaderAdvert | None = None,
-        is_dead: Callable[[LeaderAdvert], bool] = _nobody_is_dead,
+        is_alive: Callable[[LeaderAdvert], bool | None] = _nothing_is_known,
     ) -> None:
         self._store = store
         self._clock = clock
         self._key = paths.lease
         self._settings = settings
-        self._me = holder
+        self.holder = holder
         self._advert = advert
-        self._is_dead = is_dead
+        self._is_alive = is_alive
+        self._was_held = False
         self._renew_at: datetime | None = None
 
     def acquire(self) -> bool:
@@ -109,11 +141,9 @@ class LeaderLease:
             blob = self._store.get(self._key)
         except NotFound:
             return self._write(None)
-        held = _decoded(blob.data)
-        if held.holder != self._me and held.expires > self._clock.now():
-            dead = held.leader is not None and self._is_dead(held.leader)
-            if not dead:
-                return False
+        lease = _lease_in(blob)
+        if not self._is_own(lease) and self._is_held(lease):
+            return False
         return self._write(blob.meta.version)
 
     def renew_if_due(self) -> bool:
@@ -127,33 +157,55 @@ class LeaderLease:
             self._renew_at = self._clock.now() + RETRY_AFTER
             return True
 
+    def renew_soon(self, advert: LeaderAdvert | None = None) -> None:
+        """Renew the lease at the next occasion, with a new description of its holder if given."""
+        if advert is not None:
+            self._advert = advert
+        self._renew_at = None
+
     def _extend(self) -> bool:
-        """Extend the lease if it is still ours.
+        """Extend the lease if it is still ours, and write it again if it was deleted or damaged.
 
         Another holder has led since, whether or not its lease has run out: we were replaced.
         """
-        try:
-            blob = self._store.get(self._key)
-        except NotFound:
-            return self._write(None)
-        return _decoded(blob.data).holder == self._me and self._write(blob.meta.version)
+        for _ in range(_TRIES):
+            try:
+                blob = self._store.get(self._key)
+            except NotFound:
+                if self._write(None):
+                    return True
+                continue
+            if not self._is_own(_lease_in(blob)):
+                return False
+            if self._write(blob.meta.version):
+                return True
+        self._renew_at = self._clock.now() + RETRY_AFTER
+        return True  # it keeps changing, and nobody else is known to hold it
 
     def release(self) -> None:
         """Release the lease, so that a standby can take over at once."""
         try:
             blob = self._store.get(self._key)
-            if _decoded(blob.data).holder == self._me:
-                gone = Lease(holder=self._me, expires=self._clock.now())
+            if self._is_own(_lease_in(blob)):
+                gone = Lease(holder=self.holder, expires=self._clock.now())
                 self._store.replace_if(
                     self._key, msgspec.json.encode(gone), version=blob.meta.version
                 )
         except (NotFound, Conflict):
             return
 
+    def _is_own(self, lease: Lease) -> bool:
+        """Whether a lease is ours; a damaged one is if we held it before."""
+        return lease.holder == self.holder or (lease.holder == _UNKNOWN and self._was_held)
+
+    def _is_held(self, lease: Lease) -> bool:
+        alive = None if lease.leader is None else self._is_alive(lease.leader)
+        return lease.expires > self._clock.now() if alive is None else alive
+
     def _write(self, version: str | None) -> bool:
         now = self._clock.now()
         expires = now + self._settings.lease_for
-        data = msgspec.json.encode(Lease(holder=self._me, expires=expires, leader=self._advert))
+        data = msgspec.json.encode(Lease(holder=self.holder, expires=expires, leader=self._advert))
         try:
             if version is None:
                 self._store.create(self._key, data)
@@ -161,15 +213,14 @@ class LeaderLease:
                 self._store.replace_if(self._key, data, version=version)
         except Conflict:
             return False
+        self._was_held = True
         self._renew_at = now + self._settings.renew_every
         return True
 
 
-def _decoded(data: bytes) -> Lease:
+def _lease_in(blob: Blob) -> Lease:
+    """The lease in an object; if it cannot be read, one of an unknown process that expires."""
     try:
-        return msgspec.json.decode(data, type=Lease)
-    except msgspec.MsgspecError:
-        raise Corrupt(
-            "the leader's lease cannot be read",
-            remedy="delete leases/orchestration.json; the next leader writes a new one",
-        ) from None
+        return msgspec.json.decode(blob.data, type=Lease)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Lease(holder=_UNKNOWN, expires=blob.meta.modified + Settings().lease_for)

@@ -10,7 +10,7 @@ collector had emptied.
 
 from datetime import timedelta
 
-from servo.errors import Fenced
+from servo.errors import Fenced, Unavailable
 from servo.leader.ports import Ports
 from servo.leader.takeover import Leadership, is_owner
 from servo.ledger.paths import Paths
@@ -27,11 +27,18 @@ class Ownership:
         self.confirmed_at = leadership.confirmed_at
 
     def wrote(self, issued: float, trust_for: timedelta) -> None:
-        """An append that was issued at `issued` went through; is that enough to acknowledge it?"""
-        if timedelta(seconds=self._clock.monotonic() - self.confirmed_at) > trust_for:
-            self.confirm()
-        else:
+        """An append that was issued at `issued` went through; is that enough to acknowledge it?
+
+        `Unavailable` with `may_have_applied` if nobody can tell now: the entry is durable, and
+        whether it counts shows when the newest manifest can be read again.
+        """
+        if timedelta(seconds=self._clock.monotonic() - self.confirmed_at) <= trust_for:
             self.confirmed_at = issued
+            return
+        try:
+            self.confirm()
+        except Unavailable as error:
+            raise Unavailable(error.message, remedy=error.remedy, may_have_applied=True) from error
 
     def confirm_within(self, age: timedelta) -> None:
         """Look again unless we knew within the last `age`.

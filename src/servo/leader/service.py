@@ -23,7 +23,7 @@ from servo.errors import Fenced, Internal, ServoError, Unavailable
 from servo.leader.background import ThreadBackground
 from servo.leader.engine import Engine
 from servo.leader.heartbeats import BeatReply
-from servo.leader.lease import LeaderLease
+from servo.leader.lease import RightToLead
 from servo.leader.memory import look_for_cycles_less_often
 from servo.leader.ports import Ports
 from servo.leader.requests import Beat, BeatRequest, ReadRequest, Reply, request
@@ -48,7 +48,7 @@ class Service:
         settings: Settings | None = None,
         *,
         workers: Callable[["Service"], Workers] | None = None,
-        lease: LeaderLease | None = None,
+        right: RightToLead | None = None,
     ) -> None:
         self._settings = settings if settings is not None else Settings()
         self._paths = paths
@@ -63,7 +63,7 @@ class Service:
             queue=world.queue,
         )
         self._workers = workers(self) if workers is not None else None
-        self._lease = lease
+        self._right = right
         self._watchers: list[Callable[[State], None]] = []
         self._engine: Engine | None = None
         self._stopping = False
@@ -155,8 +155,8 @@ class Service:
         with suppress(RuntimeError):  # never started
             self._thread.join()
         self._background.close()
-        if self._lease is not None:
-            self._lease.release()
+        if self._right is not None:
+            self._right.release()
 
     def watch(self, look: Callable[[State], None]) -> None:
         """Call `look` after every entry and every takeover, on the leader's thread.
@@ -260,14 +260,16 @@ class Service:
         )
 
     def _may_lead(self) -> bool:
-        return self._lease is None or self._lease.acquire()
+        return self._right is None or self._right.acquire()
 
     def _step(self, engine: Engine) -> None:
         self._wake.clear()
         if engine.step():
             self._show(engine)
-        if self._lease is not None and not self._lease.renew_if_due():
-            raise Fenced("another process holds the lease", remedy="wait until it stops")
+        if self._right is not None and not self._right.renew_if_due():
+            raise Fenced(
+                "another process holds the lock or the lease", remedy="wait until it stops"
+            )
         if not len(engine.inbox):
             self._wake.wait(self._pause(engine))
 

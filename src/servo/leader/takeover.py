@@ -1,6 +1,8 @@
 """Becoming the leader of a workspace.
 
-1. Create the next manifest with the epoch raised and a fresh owner nonce, then read the newest
+1. Read the last ledger entry that the newest manifest has applied, and compare its hash: nobody
+   may build on a ledger that lost it, because nothing could ever be folded past the hole.
+   Create the next manifest with the epoch raised and a fresh owner nonce, then read the newest
    manifest back: if its owner is not us, begin again. Another process may have won the
    slot, lost it again and had it collected while we slept; our create then succeeded on a slot
    that no longer means anything.
@@ -38,7 +40,6 @@ from servo.ledger.writer import LedgerWriter
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.read.hydration import Hydrator
 from servo.projection.read.load import load_state
-from servo.projection.read.replay import check_end
 from servo.projection.upkeep.rebuild import rebuild
 
 MAX_TRIES = 50
@@ -85,12 +86,29 @@ def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manif
 def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:
     """Create the manifest that makes us the owner; None if we are not, and should try again."""
     latest = manifests.latest()
+    if latest is not None:
+        check_last_applied(LedgerReader(manifests.store, manifests.paths), latest)
     owner = ports.nonce()
     claim = _successor(ports, latest, owner)
     if manifests.create(claim) is not None:
         return None
     newest = manifests.latest()
     return claim if is_owner(newest, owner) else None
+
+
+def check_last_applied(reader: LedgerReader, manifest: Manifest) -> None:
+    """`Corrupt` if the ledger lost the last entry that `manifest` has applied."""
+    seq = manifest.applied_seq
+    if not seq:
+        return
+    found = reader.read(seq)
+    if found is None or found[1] != manifest.last_hash:
+        what = "is missing" if found is None else "was replaced by another"
+        raise Corrupt(
+            f"ledger entry {seq} was published and {what}",
+            remedy="restore this entry from a backup, as the runbook `corrupt-ledger-entry` says; "
+            "until then the workspace can be read and not be led",
+        )
 
 
 def is_owner(newest: Manifest | None, owner: str) -> bool:
@@ -116,7 +134,7 @@ def _catch_up(
     hydrator = Hydrator(ports.store, paths, claim)
     while True:
         replay_tail(reader, hydrator, state, epoch=claim.epoch)
-        if not _is_end(ports, paths, reader, state):
+        if not reader.ends_after(state.seq):
             continue
         confirmed_at = ports.clock.monotonic()
         if raise_fence(ports, writer, hydrator, state, claim):
@@ -133,20 +151,6 @@ def _catch_up(
         epoch=claim.epoch,
         confirmed_at=confirmed_at,
     )
-
-
-def _is_end(ports: Ports, paths: Paths, reader: LedgerReader, state: State) -> bool:
-    """Whether nothing is stored after the last entry read; `Corrupt` if an entry was lost.
-
-    Without this, a lost entry would look like the end, and everything after it like leftovers.
-    """
-    try:
-        check_end(ports.store, paths, state.seq)
-    except Corrupt:
-        if reader.read(state.seq + 1) is None:
-            raise
-        return False
-    return True
 
 
 def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, *, epoch: int) -> None:

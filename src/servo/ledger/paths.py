@@ -99,6 +99,11 @@ class Paths(msgspec.Struct, frozen=True):
         name = f"{_file(exec_id)}{_PART}{part}" if part else _file(exec_id)
         return f"{self.root}assets/{'/'.join(parts)}/{name}/"
 
+    def is_output(self, folder: str, asset_key: str, exec_id: str) -> bool:
+        """Whether one execution stored what is in a folder, for this asset."""
+        whole = self.output(asset_key, exec_id)
+        return folder == whole or folder.startswith(f"{whole.removesuffix('/')}{_PART}")
+
     def output_of(self, key: str) -> str | None:
         """The folder of the output that an object belongs to; None if it belongs to none."""
         folder, _, name = key.rpartition("/")

@@ -1,11 +1,17 @@
-"""Reading the ledger forward, entry by entry, from hot objects or from archived segments."""
+"""Reading the ledger forward, entry by entry, from hot objects or from archived segments.
+
+Where the ledger ends, nothing is stored behind the last entry. An entry that is missing while
+later ones exist is a hole, and a hole is `Corrupt`, never an end. A listing alone does not prove
+a hole: a store that is written to meanwhile may list entry 8 and leave out entry 7, which was
+created during the listing. So the missing entry is read once more before anybody hears of it.
+"""
 
 from collections.abc import Iterator
 
 from servo.core.events.codec import decode_entry
 from servo.core.events.envelope import Entry
 from servo.errors import Corrupt, NotFound
-from servo.ledger.archive import ArchiveReader
+from servo.ledger.archive import ArchiveReader, hot_entries, segments_from
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 
@@ -53,3 +59,24 @@ class LedgerReader:
                 return
             yield found
             seq += 1
+
+    def ends_after(self, seq: int) -> bool:
+        """Whether entry `seq` is the last one, False if the next has appeared meanwhile.
+
+        `Corrupt` if the next entry is missing and a later one exists.
+        """
+        later = self._first_listed(seq)
+        if later is None:
+            return True
+        if self.read_bytes(seq + 1) is not None:
+            return False
+        raise Corrupt(
+            f"ledger entry {seq + 1} is missing, but entry {later} exists",
+            remedy="restore the missing entries from a backup; entries are never skipped",
+        )
+
+    def _first_listed(self, seq: int) -> int | None:
+        """The smallest number that a listing shows behind `seq`; None if it shows none."""
+        hot = [number for number, _ in hot_entries(self._store, self._paths, after=seq, limit=1)]
+        segments = segments_from(self._store, self._paths, seq + 1)
+        return min([*hot, *(max(segment.first, seq + 1) for segment in segments)], default=None)

@@ -5,10 +5,13 @@ from contextlib import contextmanager
 from hashlib import sha256
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.config import Settings
 from servo.core.manifest import Manifest
 from servo.errors import Conflict, NotFound
+from servo.execution.outputs.store import OutputStore
+from servo.execution.outputs.verification import check_outputs, kept_outputs
 from servo.leader.lease import LeaderAdvert
 from servo.leader.republish import republish
 from servo.operations.interface.roles import operation
@@ -20,7 +23,7 @@ from servo.projection.upkeep.inspection import Inspection, NewestVersion, inspec
 from servo.projection.upkeep.orphans import delete_plans, orphaned_plans
 from servo.projection.upkeep.outputs import collect_outputs, expiry_events
 from servo.projection.upkeep.row_diff import Comparison, RowDiff, compare
-from servo.projection.upkeep.verify import Problem, VerifyReport, verify
+from servo.projection.upkeep.verify import Problem, ProblemPart, VerifyReport, verify
 from servo.workspace.leading import Led, LedByAnother
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
@@ -99,13 +102,28 @@ def inspect_workspace(workspace: Workspace) -> Inspection:
 
 @operation
 def verify_workspace(
-    workspace: Workspace, *, progress: AdminProgress = nobody_watches
+    workspace: Workspace, *, quick: bool = False, progress: AdminProgress = nobody_watches
 ) -> VerifyReport:
-    """Check every byte that is stored, and the projection against the ledger. Changes nothing."""
-    report = verify(workspace.store, workspace.paths, progress=progress)
+    """Check every byte that is stored, and the projection against the ledger. Changes nothing.
+
+    A quick verification leaves out outputs and logs.
+    """
+    report = verify(workspace.store, workspace.paths, quick=quick, progress=progress)
     if not report.manifests and not report.entries:
         raise _empty(workspace)
-    return report
+    return report if quick or not report.compared else _with_outputs(workspace, report, progress)
+
+
+def _with_outputs(
+    workspace: Workspace, report: VerifyReport, progress: AdminProgress
+) -> VerifyReport:
+    """Check the outputs too; which of them must be there is known once the tables are right."""
+    part = ProblemPart.OUTPUTS
+    outputs = OutputStore(workspace.store, workspace.paths)
+    kept = workspace.read(lambda snapshot: kept_outputs(snapshot, workspace.paths))
+    found = check_outputs(outputs, kept, lambda done, total: progress(part, done, total))
+    problems = [Problem(part=part, what=one.message, remedy=one.remedy) for one in found]
+    return replace(report, outputs=len(kept), problems=(*report.problems, *problems))
 
 
 @operation

@@ -10,6 +10,7 @@ from servo.code.evaluator.messages import (
     PlanBackfill,
 )
 from servo.core.events.backfills import DEFAULT_CONCURRENT_RUNS, BackfillCreated
+from servo.core.ids import check_text
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.tags import request_tags
 from servo.errors import Conflict
@@ -125,7 +126,7 @@ def new_retry(
             remedy=f"wait for it with `servo backfill wait {found.row.backfill_id}`, "
             "or cancel it first",
         )
-    name = request_id or workspace.token()
+    name = workspace.token() if request_id is None else check_text(request_id, "request id")
     return again(workspace.store, workspace.paths, found.row, found.failed(), name)
 
 

@@ -39,8 +39,9 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     `open_backfills` have not finished, and those in `paused_backfills` are paused.
     `freshness` names the assets that miss their freshness policy, or are about to. `leader` is
     always the current one: past leaders are not recorded. `leader_silent` says why it does not
-    respond and what to do; it is empty if it responds or is on another machine. `waiting` are open
-    runs whose tasks wait for a worker of a code location that no process has loaded.
+    respond and what to do; it is empty if it responds or is on another machine. `not_loaded` says
+    why the leader could not load the current version of a code location, by location. `waiting` are
+    open runs whose tasks wait for a worker of a code location that no process has loaded.
     """
 
     applied_seq: int
@@ -57,6 +58,7 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     paused_backfills: list[str]
     leader: LeaderAdvert | None = None
     leader_silent: str = ""
+    not_loaded: dict[str, str] = {}
 
 
 @operation
@@ -64,7 +66,14 @@ def get_status(workspace: Workspace, *, as_of: AsOf | None = None) -> WorkspaceS
     """The status of the workspace, now or in the past."""
     leader = workspace.leader() if as_of is None else None
     found = workspace.read(lambda snapshot: _status(snapshot, leader), as_of=as_of)
-    return found if leader is None else replace(found, leader_silent=why_silent(leader))
+    if leader is None:
+        return found
+    return replace(
+        found,
+        leader=replace(leader, code={}),  # long lists of files
+        leader_silent=why_silent(leader),
+        not_loaded={name: one.error for name, one in leader.code.items() if one.error},
+    )
 
 
 def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:

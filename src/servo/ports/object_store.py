@@ -8,7 +8,8 @@ What an adapter owes, each point checked by `tests/contract/test_object_store.py
 - **Whole or absent.** No reader ever sees a part of an object, whenever a writer dies.
 - **Read after write, list after write.** A key written before a `get` or a listing began is
   seen by it.
-- **Listings are complete and ordered** by the UTF-8 bytes of the key.
+- **Listings are complete and ordered** by the UTF-8 bytes of the key. Of keys that are written
+  during a listing it may show any: a later one, and not an earlier one.
 - **Unknown is said.** A write whose outcome the adapter cannot know raises `Unavailable` with
   `may_have_applied=True`; one that certainly did not happen says `may_have_applied=False`.
   Adapters do not retry conditional writes: the retry would meet its own first try.

@@ -9,16 +9,15 @@ does no network I/O, and only the library of the named store is imported.
 """
 
 import threading
-from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from servo.errors import Invalid
 from servo.ports.clock import Clock
 from servo.ports.object_store import ObjectStore
+from servo.ports.store_url import folder_of_path, folder_of_url, is_url, split_url
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
 
-_KNOWN = "file:///folder, memory://name, s3://bucket/prefix or a plain path"
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 _shared: dict[str, MemoryStore] = {}
@@ -27,56 +26,16 @@ _shared_lock = threading.Lock()
 
 def store_from_url(url: str, *, clock: Clock) -> ObjectStore:
     """Open the store that `url` names."""
-    if "://" not in url:
-        return LocalStore(_plain_path(url))
-    parts = _split(url)
+    if not is_url(url):
+        return LocalStore(folder_of_path(url))
+    parts = split_url(url)
     match parts.scheme:
         case "file":
-            return _local(parts)
+            return LocalStore(folder_of_url(parts))
         case "memory":
             return _memory(parts, clock)
-        case "s3":
+        case _:
             return _s3(parts, clock)
-        case scheme:
-            raise Invalid(f"unknown kind of store: {scheme!r}", remedy=f"use {_KNOWN}")
-
-
-def _split(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        password = parts.username is not None or parts.password is not None or parts.port
-    except ValueError:
-        raise Invalid("the URL of the store is invalid", remedy=f"use {_KNOWN}") from None
-    if password:  # not shown: it may be the secret itself
-        raise Invalid(
-            "the URL of the store contains credentials or a port",
-            remedy="keep credentials in the environment and the server in ?endpoint=",
-        )
-    return parts
-
-
-def _local(parts: SplitResult) -> LocalStore:
-    if parts.netloc not in {"", "localhost"} or parts.query:
-        raise Invalid(
-            f"file://{parts.netloc} is not a folder of this machine",
-            remedy="write three slashes: file:///folder",
-        )
-    return LocalStore(_path(unquote(parts.path)))
-
-
-def _plain_path(text: str) -> Path:
-    # "s3:/bucket" is a typing error, not a folder.
-    if text.partition("/")[0].endswith(":"):
-        raise Invalid(f"{text!r} is neither a path nor a URL", remedy=f"use {_KNOWN}")
-    return _path(text).expanduser()
-
-
-def _path(text: str) -> Path:
-    if not text or "\0" in text:
-        raise Invalid(
-            "the path of the store is empty or contains a null character", remedy=f"use {_KNOWN}"
-        )
-    return Path(text)
 
 
 def _memory(parts: SplitResult, clock: Clock) -> MemoryStore:
@@ -109,13 +68,21 @@ def _s3(parts: SplitResult, clock: Clock) -> ObjectStore:
 
 
 def _endpoint(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
+    if not _is_server(url):
         raise Invalid(
             "the endpoint is not the address of a server",
             remedy="write endpoint=https://host:port, without credentials",
         )
     return url
+
+
+def _is_server(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # refuses what is no number
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and bool(parts.netloc) and "@" not in parts.netloc
 
 
 def _boolean(name: str, value: str) -> bool:

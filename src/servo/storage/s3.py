@@ -153,6 +153,9 @@ def _client(bucket: str, options: S3Options, retries: "RetryConfig") -> Client:
     for name in _CONFIG:
         if (value := options.get(name)) is not None:
             config[name] = value
+    if "endpoint" in config:
+        # The library prefers this variable of the environment even to an endpoint it is given.
+        config["aws_endpoint_url_s3"] = config["endpoint"]
     http: ClientConfig = {
         "allow_http": options.get("allow_http", False),
         "timeout": options.get("timeout", _TIMEOUT),

@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,26 @@ class Machine:
             "SERVO_STORE": store,
             "XDG_RUNTIME_DIR": str(folder / "run"),
         }
+
+    def with_environment(self, **environ: str) -> "Machine":
+        """The same machine, for commands with these variables as well."""
+        same = copy(self)
+        same._environ = {**self._environ, **environ}  # noqa: SLF001 - it is one of us
+        return same
+
+    def in_folder(self, folder: Path, code: str) -> "Machine":
+        """The same machine, for commands in another project folder."""
+        folder.mkdir(exist_ok=True)
+        (folder / "assets.py").write_text(code)
+        same = copy(self)
+        same.folder = folder
+        return same
+
+    @property
+    def registry(self) -> Path:
+        """The folder in which its processes find each other."""
+        (found,) = (self.folder / "run").glob("servo-*")
+        return found
 
     def start(self, *arguments: str) -> "RunningCommand":
         """Start a command, in a process group of its own."""

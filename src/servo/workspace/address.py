@@ -2,22 +2,28 @@
 
 `.servo`, `/home/ada/shop/.servo`, `file:///home/ada/shop/.servo` and a symlink to it are one
 folder, so they have one address. Locks, sockets and the registry of this machine are named after
-it: two processes that spell a folder differently still find each other.
+it: two processes that spell a folder differently still find each other. The address of a bucket
+includes its server, also if the environment names it: see `servo.workspace.bucket_url`.
 """
 
+import errno
+import os
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
 
-from servo.errors import NotFound
+from servo.errors import Invalid, NotFound, Unavailable
 from servo.ledger.paths import Paths
+from servo.ports.store_url import folder_of_path, folder_of_url, is_url, split_url
+from servo.workspace.bucket_url import canonical_bucket
+from servo.workspace.typed_paths import is_folder
 
 DEFAULT_STORE = ".servo"
 DEFAULT_NAME = "default"
 
 _MEMORY = "memory://"
+_NO_FOLDER = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -61,14 +67,14 @@ class Address(msgspec.Struct, frozen=True):
 
     def check_exists(self) -> None:
         """`NotFound` if the store is a folder that does not exist."""
-        if self.is_local and not Path(self.store).is_dir():
+        if self.is_local and not _is_folder(self.store):
             raise NotFound(f"there is no store in {self.store}", remedy=self._where_to_look())
 
     def _where_to_look(self) -> str:
         folder = Path(self.store)
         usual = folder.name == DEFAULT_STORE
         above = [parent / DEFAULT_STORE for parent in folder.parent.parents if usual]
-        if found := next((store for store in above if store.is_dir()), None):
+        if found := next((store for store in above if is_folder(store)), None):
             return (
                 f"{found} is one: run the command in {found.parent}, or run `servo init` there to "
                 "add a project file, which makes commands work in its subfolders"
@@ -89,19 +95,47 @@ IN_MEMORY = Address(_MEMORY)
 """A workspace of this process alone; whoever opens one has a store of their own."""
 
 
+def store_in(folder: Path, store: str) -> str:
+    """A store as written by somebody in `folder`: a relative path begins there."""
+    return store if is_url(store) else str(folder / folder_of_path(store))
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError as error:
+        raise Unavailable(
+            f"the store in {path} cannot be read: {error.strerror}",
+            remedy="make it readable for this user",
+            may_have_applied=False,
+        ) from None
+
+
 def _canonical(store: str) -> str:
-    """The one spelling of a store; what cannot be read is left for the store itself to refuse."""
-    if "://" not in store:
-        return _folder(store)
-    parts = urlsplit(store)
-    if parts.scheme == "file" and parts.netloc in {"", "localhost"} and not parts.query:
-        return _folder(unquote(parts.path))
-    options = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    """The one spelling of a store; `Invalid` if it can be none."""
+    if not is_url(store):
+        return _resolved(folder_of_path(store))
+    parts = split_url(store)
+    if parts.scheme == "file":
+        return _resolved(folder_of_url(parts))
+    if parts.scheme == "s3":
+        return canonical_bucket(parts, os.environ)
     path = parts.path.rstrip("/")
-    return f"{parts.scheme.lower()}://{parts.netloc}{path}{'?' + options if options else ''}"
+    return f"{parts.scheme}://{parts.netloc}{path}{'?' + parts.query if parts.query else ''}"
 
 
-def _folder(text: str) -> str:
-    if not text or "\0" in text or text.partition("/")[0].endswith(":"):
-        return text  # no folder: opening the store says what is wrong
-    return str(Path(text).expanduser().resolve())
+def _resolved(folder: Path) -> str:
+    path = os.path.realpath(folder)
+    try:
+        _ = path.encode()  # the path is sent and stored as JSON
+        _ = os.stat(path)  # noqa: PTH116 - an error tells what no path can be
+    except UnicodeEncodeError:
+        raise Invalid(
+            f"the path of the store is not valid UTF-8: {path!r}", remedy="use a folder that is"
+        ) from None
+    except OSError as error:
+        if error.errno in _NO_FOLDER:
+            raise Invalid(
+                f"the path of the store is invalid: {error.strerror}", remedy="use another folder"
+            ) from None
+    return path

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from servo.errors import Unavailable
 from servo.leader.lease import LeaderAdvert
+from servo.ports.clock import Clock
 from servo.workspace.connecting import can_connect, connect
 from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady
 from servo.workspace.leading import described
@@ -19,6 +20,9 @@ from servo.workspace.leading import described
 SUSPENDED_AFTER = 1.0
 SILENT_AFTER = 10.0
 """A process that runs may be slow to answer; one that is suspended is known to be."""
+
+REACHED_WITHIN = 3.0
+"""A leader that lost its socket has a new one by then."""
 
 _PROCESSES = Path("/proc")
 
@@ -55,17 +59,53 @@ def check_answers(leader: LeaderAdvert, *, sent: bool = False) -> None:
     raise LeaderSilent(leader, suspended=False, sent=sent)
 
 
-def refuse_silent(leader: LeaderAdvert) -> None:
-    """`LeaderSilent` if a leader does not answer; nothing if it cannot be reached, or is ending."""
-    if can_connect(leader):
-        with suppress(LeaderNotReady):
-            check_answers(leader)
+def responds(leader: LeaderAdvert) -> bool:
+    """Whether a leader takes requests; `LeaderSilent` if it is there and does not answer.
+
+    False if nobody listens, or it ends at this moment. A leader that this process cannot connect
+    to takes requests through the store.
+    """
+    if not can_connect(leader):
+        return bool(leader.pid)
+    try:
+        check_answers(leader)
+    except LeaderNotReady:
+        return False
+    return True
+
+
+def is_same(one: LeaderAdvert | None, other: LeaderAdvert | None) -> bool:
+    """Whether two adverts are of one leader, which may have loaded other code meanwhile."""
+    return _identity(one) == _identity(other)
+
+
+def _identity(leader: LeaderAdvert | None) -> tuple[object, ...]:
+    return () if leader is None else (leader.pid, leader.machine, leader.since)
+
+
+class Unreached:
+    """For how long a leader has not been reached, for a caller that tries again and again.
+
+    A leader that ends releases its lock soon. One whose socket or advert was deleted puts it back
+    within seconds. If neither happens, only the store is left.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._leader: LeaderAdvert | None = None
+        self._since = 0.0
+
+    def is_lost(self, leader: LeaderAdvert) -> bool:
+        """Note that a leader was not reached; whether that has lasted too long to go on trying."""
+        if not is_same(leader, self._leader):
+            self._leader, self._since = leader, self._clock.monotonic()
+        return self._clock.monotonic() - self._since >= REACHED_WITHIN
 
 
 def why_silent(leader: LeaderAdvert) -> str:
     """Why a leader does not respond, with the remedy; empty if it responds or is elsewhere."""
     try:
-        refuse_silent(leader)
+        _ = responds(leader)
     except LeaderSilent as silent:
         return str(silent)
     except Unavailable:

@@ -30,11 +30,11 @@ from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.projection.read.reader import Reader, Snapshot
 from servo.workspace.address import Address
-from servo.workspace.answering import check_answers
+from servo.workspace.answering import Unreached, check_answers, is_same
 from servo.workspace.connecting import can_connect, connect
-from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady
+from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady, NobodyListens
 from servo.workspace.leader_lock import Leader
-from servo.workspace.leading import try_to_lead, who_leads
+from servo.workspace.leading import FoundLeader, find_leader, try_to_lead, who_leads
 from servo.workspace.receipt import Receipt, queued, receipt_of
 
 ANSWER_WITHIN = 30.0
@@ -70,14 +70,15 @@ class LeaderInThisProcess:
 class LeaderInOtherProcess:
     """To a leader that this process can connect to."""
 
-    def __init__(self, leader: LeaderAdvert) -> None:
+    def __init__(self, leader: LeaderAdvert, *, lease: str | None = None) -> None:
         self._leader = leader
+        self._lease = lease
 
     def send(self, batch: Batch) -> Receipt:
         check_answers(self._leader)
         try:
             with connect(self._leader, timeout=ANSWER_WITHIN) as connection:
-                answer = connection.commit(batch, timeout=ANSWER_WITHIN)
+                answer = connection.commit(batch, timeout=ANSWER_WITHIN, lease=self._lease)
         except AnswerOverdue:
             check_answers(self._leader, sent=True)
             raise
@@ -117,6 +118,9 @@ class InboxChannel:
 class AnyChannel:
     """The best channel at the moment something is sent.
 
+    The inbox is also used for a leader of this machine that cannot be reached for some seconds
+    although it holds its lock: its socket was deleted, for example.
+
     `to_lead` opens the store as a leader needs it, which is more work than reading it.
     """
 
@@ -130,13 +134,13 @@ class AnyChannel:
 
     def send(self, batch: Batch) -> Receipt:
         clock = self._world.clock
-        until = clock.monotonic() + ANSWER_WITHIN
+        until, unreached = clock.monotonic() + ANSWER_WITHIN, Unreached(clock)
         while True:
-            leader = self._who_leads()
+            found = find_leader(self._address, self._world)
             try:
-                receipt = self._through(leader, batch)
+                receipt = self._through(found, batch, unreached)
             except (Unavailable, Fenced) as error:
-                if clock.monotonic() >= until or not self._is_over(leader, error):
+                if clock.monotonic() >= until or not self._is_over(found.leader, error):
                     raise
                 receipt = None
             if receipt is not None:
@@ -145,13 +149,18 @@ class AnyChannel:
                 raise AnswerOverdue(ANSWER_WITHIN)
             self._pause.wait(TRY_EVERY)
 
-    def _through(self, leader: LeaderAdvert | None, batch: Batch) -> Receipt | None:
+    def _through(self, found: FoundLeader, batch: Batch, unreached: Unreached) -> Receipt | None:
         """Send a batch to the leader, or become it; None if the leader has changed meanwhile."""
+        leader = found.leader
         if leader is None:
             return self._for_a_moment(batch)
         if can_connect(leader):
-            return LeaderInOtherProcess(leader).send(batch)
-        if not leader.pid and not self._address.is_shared:
+            try:
+                return LeaderInOtherProcess(leader, lease=found.lease).send(batch)
+            except NobodyListens:
+                if not unreached.is_lost(leader):
+                    raise
+        elif not leader.pid and not self._address.is_shared and not unreached.is_lost(leader):
             return None  # it has just taken the lock, and says in a moment how to reach it
         return InboxChannel(self._address, self._world, lambda: self._who_leads() is not None).send(
             batch
@@ -166,7 +175,7 @@ class AnyChannel:
 
     def _is_over(self, leader: LeaderAdvert | None, error: ServoError) -> bool:
         """Whether the receiver no longer leads, so that the batch can be sent again."""
-        return isinstance(error, Fenced | LeaderNotReady) or self._who_leads() != leader
+        return isinstance(error, Fenced | LeaderNotReady) or not is_same(self._who_leads(), leader)
 
     def _who_leads(self) -> LeaderAdvert | None:
         return who_leads(self._address, self._world)

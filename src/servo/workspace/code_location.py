@@ -1,5 +1,6 @@
 """Where the code of a workspace is."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -24,5 +25,5 @@ class CodeLocation(msgspec.Struct, frozen=True, kw_only=True):
     def place(self) -> str:
         """The identity of the code, different from code with the same name elsewhere."""
         if self.code.endswith(".py"):
-            return str(Path(self.folder, self.code).resolve())
+            return os.path.realpath(Path(self.folder, self.code))
         return f"{self.code} in {self.folder}"

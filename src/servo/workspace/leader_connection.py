@@ -16,12 +16,15 @@ from servo.errors import Unavailable
 class AskCode(msgspec.Struct, frozen=True, kw_only=True, tag="ask"):
     """Answer this with the code of a location, as its files are now.
 
-    `place` is where the caller finds that code, empty if it does not; other code of the same name
-    is refused. An empty question only asks whether the code is loaded.
+    `place` is where the caller finds that code, empty if it does not: the file or module `code` in
+    a `folder`. Another version of the code is refused. An empty question only asks whether the code
+    is loaded.
     """
 
     location: str
     place: str = ""
+    code: str = ""
+    folder: str = ""
     question: bytes = b""
     timeout_ms: int = 60_000
 
@@ -37,8 +40,12 @@ class LeaderConnection(Protocol):
         """The process id of the leader."""
         ...
 
-    def commit(self, batch: Batch, *, timeout: float) -> Answer:
-        """The fold's answer to a batch; raises the leader's error if there is none."""
+    def commit(self, batch: Batch, *, timeout: float, lease: str | None = None) -> Answer:
+        """The fold's answer to a batch; raises the leader's error if there is none.
+
+        `lease` is the holder that the lease in the caller's store names. The leader refuses the
+        batch if that is not itself: the caller means another store.
+        """
         ...
 
     def ask(self, question: AskCode) -> bytes:
@@ -52,6 +59,23 @@ class LeaderNotReady(Unavailable):
     def __init__(self) -> None:
         super().__init__(
             "the leader is starting or stopping", remedy="try again", may_have_applied=False
+        )
+
+
+class NobodyListens(LeaderNotReady):
+    """Nobody takes connections for the leader: it has just ended, or its socket was deleted."""
+
+
+class LeadsAnotherStore(LeaderNotReady):
+    """The leader was reached under the caller's URL, but the lease in that store is not its own."""
+
+    def __init__(self) -> None:
+        Unavailable.__init__(
+            self,
+            "the leader on this machine does not hold the lease in this store",
+            remedy="try again; if that does not help, the leader has another server behind the "
+            "same URL: name the server with ?endpoint= in the URL of the store",
+            may_have_applied=False,
         )
 
 

@@ -7,22 +7,28 @@ otherwise silently create a second workspace.
 """
 
 import os
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import msgspec
 
+from servo.core.ids import check_name, check_text
 from servo.core.retry import RetryRules
 from servo.errors import Invalid
 from servo.sdk.assets.retries import Backoff, Jitter, RetryPolicy, stored_policy
+from servo.workspace.address import Address, store_in
 from servo.workspace.code_location import CodeLocation
-
-SERVO_TOML = "servo.toml"
-PYPROJECT = "pyproject.toml"
-TABLE = "tool.servo"
+from servo.workspace.project_toml import (
+    PYPROJECT,
+    SERVO_TOML,
+    TABLE,
+    table_of_pyproject,
+    table_of_servo_toml,
+)
+from servo.workspace.typed_paths import is_folder
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -86,9 +92,10 @@ class ProjectFile(msgspec.Struct, frozen=True, kw_only=True):
 
     def named(self, text: str, here: Path) -> CodeLocation | None:
         """The location with this name, file or module, as seen from the folder `here`."""
-        path = (here / text).resolve()
+        path = os.path.realpath(here / text)
         for one in self.locations:
-            if text in (one.name, one.code) or path == Path(one.folder, one.code).resolve():
+            place = os.path.realpath(Path(one.folder, one.code))
+            if text in (one.name, one.code) or path == place:
                 return one
         return None
 
@@ -96,8 +103,8 @@ class ProjectFile(msgspec.Struct, frozen=True, kw_only=True):
 def find_project(start: Path) -> ProjectFile | None:
     """The project file of a folder or of the nearest folder above it; None if there is none."""
     for folder in (start, *start.parents):
-        own = _servo_toml(folder / SERVO_TOML)
-        shared = _pyproject(folder / PYPROJECT)
+        own = table_of_servo_toml(folder / SERVO_TOML)
+        shared = table_of_pyproject(folder / PYPROJECT)
         if own is not None and shared is not None:
             raise Invalid(
                 f"{folder} has a {SERVO_TOML} and a [{TABLE}] in {PYPROJECT}",
@@ -112,8 +119,8 @@ def find_project(start: Path) -> ProjectFile | None:
 
 def has_project(folder: Path) -> bool:
     """Whether this very folder has a project file."""
-    own, shared = _servo_toml(folder / SERVO_TOML), _pyproject(folder / PYPROJECT)
-    return own is not None or shared is not None
+    own = table_of_servo_toml(folder / SERVO_TOML)
+    return own is not None or table_of_pyproject(folder / PYPROJECT) is not None
 
 
 def read_project(path: Path, table: Mapping[str, Any], prefix: str) -> ProjectFile:
@@ -131,9 +138,9 @@ def read_project(path: Path, table: Mapping[str, Any], prefix: str) -> ProjectFi
     _refuse_namesakes(path, locations)
     return ProjectFile(
         path=str(path),
-        store=None if written.store is None else _store(path.parent, written.store),
-        tenant=written.tenant,
-        workspace=written.workspace,
+        store=_store(path, prefix, written.store),
+        tenant=_name(path, "tenant", written.tenant),
+        workspace=_name(path, "workspace", written.workspace),
         workers=written.workers,
         tags=written.tags,
         retry=retry,
@@ -161,16 +168,22 @@ def _inner_tables(
 def _retry(path: Path, prefix: str, written: RetryDefaults | None) -> RetryRules | None:
     if written is None:
         return None
-    try:
+    with _told_with(f"{path}: {prefix}defaults.retry_policy: "):
         return stored_policy(RetryPolicy(**msgspec.structs.asdict(written)))
-    except Invalid as error:
-        raise Invalid(
-            f"{path}: {prefix}defaults.retry_policy: {error.message}", remedy=error.remedy
-        ) from None
 
 
-def _store(folder: Path, store: str) -> str:
-    return store if "://" in store else str(folder / Path(store).expanduser())
+def _store(path: Path, prefix: str, written: str | None) -> str | None:
+    if written is None:
+        return None
+    with _told_with(f"{path}: {prefix}store: "):
+        store = store_in(path.parent, written)
+        _ = Address.of(store)  # refuses what can be no store
+        return store
+
+
+def _name(path: Path, what: str, written: str | None) -> str | None:
+    with _told_with(f"{path}: "):
+        return None if written is None else check_name(written, what)
 
 
 def _location(path: Path, prefix: str, number: int, entry: LocationEntry) -> CodeLocation:
@@ -181,21 +194,41 @@ def _location(path: Path, prefix: str, number: int, entry: LocationEntry) -> Cod
             f"{where} has {which}", remedy='write one: file = "assets.py" or module = "shop.assets"'
         )
     folder = Path(os.path.normpath(path.parent / entry.folder))
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise Invalid(
             f"{where}.folder: there is no folder {folder}",
             remedy="name a folder relative to the project file",
         )
     code = entry.module or os.path.relpath(path.parent / (entry.file or ""), folder)
     return CodeLocation(
-        name=entry.name or entry.module or entry.file or "",
+        name=_location_name(where, entry),
         code=code,
         folder=str(folder),
         as_dagster=entry.as_dagster,
     )
 
 
+def _location_name(where: str, entry: LocationEntry) -> str:
+    file = os.path.normpath(entry.file or "")
+    if not entry.name and file.startswith(".."):
+        raise Invalid(
+            f"{where}: a file outside of the folder of the project file needs a name",
+            remedy='add one: name = "…"',
+        )
+    with _told_with(f"{where}: "):
+        return check_text(entry.name or entry.module or file, "name")
+
+
 # --- what is refused ------------------------------------------------------------------------------
+
+
+@contextmanager
+def _told_with(where: str) -> Generator[None]:
+    """Say where in the file something is that is refused."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid(f"{where}{error.message}", remedy=error.remedy) from None
 
 
 def _refuse_unknown(
@@ -228,39 +261,3 @@ def _refuse_namesakes(path: Path, locations: tuple[CodeLocation, ...]) -> None:
                 remedy='give each a unique name: name = "…"',
             )
         seen.add(one.name)
-
-
-# --- reading --------------------------------------------------------------------------------------
-
-
-def _servo_toml(path: Path) -> dict[str, Any] | None:
-    try:
-        text = path.read_text()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return _parsed(path, text)
-
-
-def _pyproject(path: Path) -> dict[str, Any] | None:
-    """Servo's section of a pyproject.toml; errors in other sections are ignored."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError):
-        return None
-    if TABLE not in text and "servo" not in text:
-        return None
-    try:
-        tools: Any = tomllib.loads(text).get("tool", {})
-    except tomllib.TOMLDecodeError:
-        if f"[{TABLE}" not in text:
-            return None
-        return _parsed(path, text)  # which says what is wrong
-    found: Any = cast("dict[str, Any]", tools).get("servo") if isinstance(tools, dict) else None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
-
-
-def _parsed(path: Path, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"{path} is not valid TOML: {error}", remedy="correct it") from None

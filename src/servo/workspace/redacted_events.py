@@ -34,7 +34,7 @@ from servo.core.events.runs import (
 )
 from servo.core.events.schedules import ScheduleUpserted
 from servo.core.events.sensors import SensorMessageReceived, SensorUpserted
-from servo.core.events.tasks import CommittedOutput, TaskError
+from servo.core.events.tasks import CommittedOutput, StoredLog, TaskError
 from servo.core.lanes import LANE_TAG
 from servo.core.plan import CHECKS_TAG, INPUT_PARTITIONS_TAG, INPUTS_TAG, TaskSpec
 from servo.core.retry import RetryRules
@@ -172,6 +172,7 @@ RULES: Rules = {
         "content_hash",
     )
     | {"metadata": redact_metadata},
+    StoredLog: kept("key", "sha256"),
     TaskError: kept("code", "types"),
     CheckOutcome: kept("name", "asset_key", "materialization_id") | {"metadata": redact_metadata},
     ReportedAsset: kept("asset_key") | {"metadata": redact_metadata},

@@ -8,7 +8,7 @@ what commands in the same folder have materialized.
 from collections.abc import Mapping
 from pathlib import Path
 
-from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address
+from servo.workspace.address import DEFAULT_NAME, DEFAULT_STORE, Address, store_in
 from servo.workspace.project_file import ProjectFile, find_project
 
 STORE_VARIABLE = "SERVO_STORE"
@@ -25,7 +25,7 @@ def usual_address(
     project = find_project(folder)
     store = usual_store(project, environ)
     return Address.of(
-        store if "://" in store else str(folder / Path(store).expanduser()),
+        store_in(folder, store),
         tenant or usual_tenant(project),
         workspace or usual_workspace(project),
     )

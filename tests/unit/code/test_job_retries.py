@@ -233,7 +233,7 @@ def test_a_failure_hook_waits_for_the_last_retry_of_the_job(operation: TaskOpera
     job = define_asset_job(
         "once_more", [orders], hooks=[tell], op_retry_policy=RetryPolicy(max_retries=1)
     )
-    hooks = Hooks(project(jobs=[job, NIGHTLY]), logging.getLogger("test"), {}, load=str)
+    hooks = Hooks(project(jobs=[job, NIGHTLY]), logging.getLogger("test"), {}, load=_no_value)
     for failures, told in ((0, []), (1, ["orders"])):
         work = Assignment(
             exec_id="x",
@@ -256,3 +256,7 @@ def test_what_is_no_policy_is_refused() -> None:
     number: Any = 3
     with pytest.raises(Invalid, match="job j: op_retry_policy is 3; use RetryPolicy"):
         define_asset_job("j", op_retry_policy=number)
+
+
+def _no_value(uri: str, content_hash: str) -> None:
+    raise AssertionError((uri, content_hash))

@@ -179,7 +179,7 @@ def test_a_policy_that_no_one_can_judge_by_is_refused_at_deploy() -> None:
 
 # --- validation goes by the names of fields -------------------------------------------------------
 
-WITHOUT_IDS = {"selector", "error", "cost", "retry"}
+WITHOUT_IDS = {"selector", "error", "cost", "log", "retry"}
 """Fields with structs that hold no id."""
 
 

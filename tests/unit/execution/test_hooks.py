@@ -42,6 +42,11 @@ from servo.sdk.definitions.project import Project
 SEEN: list[Any] = []
 
 
+def no_value(uri: str, content_hash: str) -> None:
+    """Nothing was stored."""
+    raise AssertionError((uri, content_hash))
+
+
 @pytest.fixture(autouse=True)
 def nothing_seen() -> None:
     SEEN.clear()
@@ -113,7 +118,7 @@ def test_attempts_that_were_lost_are_none_of_the_retries() -> None:
     @asset(hooks=BOTH, retry_policy=RetryPolicy(max_retries=1))
     def made() -> None: ...
 
-    hooks = Hooks(Project([made]), logging.getLogger("test"), {}, load=str)
+    hooks = Hooks(Project([made]), logging.getLogger("test"), {}, load=no_value)
     error = ValueError("no")
     work = Assignment(
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=2, attempt_id="a",
@@ -195,7 +200,7 @@ def test_what_interrupts_an_execution_interrupts_its_hooks() -> None:
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=1, attempt_id="a",
         fencing_token=1,
     )  # fmt: skip
-    hooks = Hooks(Project([made]), logging.getLogger("test"), {}, load=str)
+    hooks = Hooks(Project([made]), logging.getLogger("test"), {}, load=no_value)
     done = TaskResult(exec_id="x", outcome=TaskOutcome.SUCCEEDED)
     with pytest.raises(KeyboardInterrupt):
         hooks.after(work, AssetKey("made"), done)
@@ -243,7 +248,7 @@ def test_the_hooks_of_a_job_are_called_for_its_runs() -> None:
 
     job = define_asset_job("nightly", hooks=[tell_success, tell_failure])
     project = Project([made], jobs=[job])
-    hooks = Hooks(project, logging.getLogger("test"), {}, load=str)
+    hooks = Hooks(project, logging.getLogger("test"), {}, load=no_value)
     work = Assignment(
         exec_id="x", run_id="r", task_key="t", asset_key="made", attempt=1, attempt_id="a",
         fencing_token=1, run_tags={JOB_LABEL: "nightly"},

@@ -302,7 +302,7 @@ def test_what_the_leader_does_not_hand_over_is_read_from_the_workspace() -> None
     assert found.keys == ("eu", "us")
     pins = inputs.pins(work, servo.AssetKey("sales"), found)
     (row,) = made.materializations
-    assert pins == {"eu": PinnedInput(row.materialization_id, row.output_uri)}
+    assert pins == {"eu": PinnedInput(row.materialization_id, row.output_uri, row.content_hash)}
 
 
 # --- several at once ------------------------------------------------------------------------------

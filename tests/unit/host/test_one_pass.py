@@ -1,5 +1,6 @@
 """Whom a pass is left to: only a leader that hosts every trigger of these code locations."""
 
+import threading
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from servo.host.leading import LeadingHost
 from servo.host.location_code import LocationCode
 from servo.host.one_pass import PassReport, do_what_is_due
 from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.workspace import answering
 from servo.workspace.address import Address
 from servo.workspace.leader_lock import Leader, LeaderLock, advert
 from servo.workspace.leading import described
@@ -51,10 +53,12 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @contextmanager
-def led(workspace: Workspace, leader: Leader) -> Generator[tuple[LeaderLock, LeaderAdvert]]:
+def led(
+    workspace: Workspace, leader: Leader, socket: str = ""
+) -> Generator[tuple[LeaderLock, LeaderAdvert]]:
     lock = LeaderLock(workspace.address)
     assert lock.acquire()
-    found = advert(leader, since=SystemClock().now(), socket_path="")
+    found = advert(leader, since=SystemClock().now(), socket_path=socket)
     lock.advertise(found)
     try:
         yield lock, found
@@ -76,6 +80,21 @@ def test_a_pass_is_left_to_a_leader_that_hosts_every_trigger(
     with led(workspace, leader) as (_, found):
         report = attempt(workspace, Watcher())
     assert report == PassReport(left_to=described(found), left_to_pass=not stays)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_leader_that_does_not_listen_is_trusted_only_if_it_does_not_end(
+    workspace: Workspace, ends: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(answering, "REACHED_WITHIN", 0.5)
+    leader = Leader(command="dev", stays=True, locations=(CODE,), triggers=ALL)
+    with led(workspace, leader, socket=str(tmp_path / "deleted")) as (lock, found):
+        if ends:
+            threading.Timer(0.1, lock.release).start()
+            with pytest.raises(Loaded):
+                attempt(workspace, Watcher())
+        else:
+            assert attempt(workspace, Watcher()).left_to == described(found)
 
 
 UNTRUSTED = [

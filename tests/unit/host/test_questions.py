@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion, PlanRun, RunPlanned
+from servo.code.sources import loaded_code
 from servo.core.plan import Plan
 from servo.errors import Conflict, Internal, Invalid, NotFound, Unavailable
 from servo.host.questions import (
@@ -17,12 +19,22 @@ from servo.host.questions import (
     answers_questions,
 )
 from servo.leader.lease import LeaderAdvert
+from servo.leader.loaded_code import LoadedCode
 from servo.workspace.address import Address
+from servo.workspace.code_location import CodeLocation
+from servo.workspace.leader_connection import LeaderNotReady
 from servo.workspace.leader_socket.server import LeaderServer
 from servo.workspace.registry import machine_id
 
 QUESTION = PlanRun(select=("orders",), config={"ops": {"a": [1, None, {"b": "ü"}]}})
+SHOP = CodeLocation(name="shop.py", code="shop.py", folder="/here")
 PLANNED = RunPlanned(plan=Plan(), location="shop.py", labels={"k": "v"})
+
+
+def code_in(folder: Path) -> CodeLocation:
+    folder.mkdir()
+    _ = (folder / "shop.py").write_text("code")
+    return CodeLocation(name="shop.py", code="shop.py", folder=str(folder))
 
 
 class Remembering:
@@ -41,7 +53,7 @@ class Remembering:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[LeaderServer]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
-    def refuse(_: object) -> Any:
+    def refuse(*_: object) -> Any:
         raise Invalid("no batches here", remedy="ask a question")
 
     made = LeaderServer(Address.of(str(tmp_path / ".servo")), refuse)
@@ -60,8 +72,8 @@ def leader_at(server: LeaderServer, **other: Any) -> LeaderAdvert:
 
 
 def answering(server: LeaderServer, evaluator: Remembering) -> CodeQuestions:
-    code = AnsweredCode(place="/here/shop.py", evaluates=evaluator)
-    questions = CodeQuestions({"shop.py": code})
+    code = AnsweredCode(place=SHOP.place, evaluates=evaluator)
+    questions = CodeQuestions({"shop.py": code}, {"shop.py": LoadedCode(code="shop.py")})
     server.answer_question = questions.answer
     return questions
 
@@ -70,20 +82,30 @@ def test_a_question_is_answered_by_the_evaluator_of_its_location(server: LeaderS
     evaluator = Remembering()
     _ = answering(server, evaluator)
     leader = leader_at(server)
-    assert EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 600) == PLANNED
+    assert EvaluatorOfLeader(leader, SHOP).ask(QUESTION, 600) == PLANNED
     assert evaluator.asked == [(QUESTION, 60.0)]
 
 
-def test_other_code_of_the_same_name_is_refused(server: LeaderServer) -> None:
+def test_another_version_of_the_code_is_refused_and_the_same_elsewhere_is_not(
+    server: LeaderServer, tmp_path: Path
+) -> None:
     evaluator = Remembering()
-    _ = answering(server, evaluator)
+    here, there = code_in(tmp_path / "here"), code_in(tmp_path / "there")
+    loaded = loaded_code(here, [str(tmp_path / "here" / "shop.py")])
+    questions = CodeQuestions(
+        {"shop.py": AnsweredCode(place=here.place, evaluates=evaluator)}, {"shop.py": loaded}
+    )
+    server.answer_question = questions.answer
     leader = leader_at(server)
-    assert EvaluatorOfLeader(leader, "shop.py", "/here/shop.py").ask(QUESTION, 1) == PLANNED
-    with pytest.raises(Conflict, match=r"another shop.py: /here/shop.py, not /there/shop.py"):
-        EvaluatorOfLeader(leader, "shop.py", "/there/shop.py").ask(QUESTION, 1)
+    for same in (here, there):
+        assert EvaluatorOfLeader(leader, same, here=True).ask(QUESTION, 1) == PLANNED
+    _ = (tmp_path / "there" / "shop.py").write_text("edited")
+    with pytest.raises(Conflict, match=r"another version of shop.py, /.*: shop.py differs"):
+        EvaluatorOfLeader(leader, there, here=True).ask(QUESTION, 1)
+    assert EvaluatorOfLeader(leader, there).ask(QUESTION, 1) == PLANNED, "it does not use its own"
     with pytest.raises(NotFound, match=r"runs without other.py"):
-        EvaluatorOfLeader(leader, "other.py").ask(QUESTION, 1)
-    assert len(evaluator.asked) == 1
+        EvaluatorOfLeader(leader, replace(SHOP, name="other.py")).ask(QUESTION, 1)
+    assert len(evaluator.asked) == 3
 
 
 def test_a_question_waits_until_an_edit_is_loaded(server: LeaderServer) -> None:
@@ -100,7 +122,7 @@ def test_a_question_waits_until_an_edit_is_loaded(server: LeaderServer) -> None:
     leader = leader_at(server)
     found: list[EvaluatorAnswer] = []
     asking = threading.Thread(
-        target=lambda: found.append(EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 60))
+        target=lambda: found.append(EvaluatorOfLeader(leader, SHOP).ask(QUESTION, 60))
     )
     asking.start()
     assert reached.wait(30)
@@ -118,7 +140,7 @@ def test_code_that_cannot_be_loaded_answers_nothing(server: LeaderServer) -> Non
         raise Invalid(f"{location} is not loaded: SyntaxError", remedy="fix the code")
 
     questions.load_edits = broken
-    asked = EvaluatorOfLeader(leader_at(server), "shop.py")
+    asked = EvaluatorOfLeader(leader_at(server), SHOP)
     with pytest.raises(Invalid, match="SyntaxError"):
         asked.ask(QUESTION, 1)
     with pytest.raises(Invalid, match="SyntaxError"):
@@ -137,20 +159,22 @@ def test_a_bug_of_the_leader_is_told_and_the_next_question_is_answered(
         raise ZeroDivisionError(location)
 
     questions.load_edits = fails
-    asked = EvaluatorOfLeader(leader_at(server), "shop.py")
+    asked = EvaluatorOfLeader(leader_at(server), SHOP)
     with pytest.raises(Internal, match="ZeroDivisionError"):
         asked.ask(QUESTION, 1)
     questions.load_edits = lambda _: None
     assert asked.ask(QUESTION, 1) == PLANNED
 
 
-def test_a_leader_without_code_and_one_that_has_ended_are_told_apart(server: LeaderServer) -> None:
+def test_a_leader_that_is_starting_or_has_ended_is_not_said_to_lack_the_code(
+    server: LeaderServer,
+) -> None:
     leader = leader_at(server)
-    with pytest.raises(NotFound, match="has not loaded"):
-        EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 1)
+    with pytest.raises(LeaderNotReady):
+        EvaluatorOfLeader(leader, SHOP).ask(QUESTION, 1)
     server.close()
     with pytest.raises(Unavailable) as gone:
-        EvaluatorOfLeader(leader, "shop.py").ask(QUESTION, 1)
+        EvaluatorOfLeader(leader, SHOP).ask(QUESTION, 1)
     assert not gone.value.may_have_applied
 
 

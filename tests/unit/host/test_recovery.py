@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from servo.controllers.dispatch import IdleWorker
 from servo.core.actors import ActorKind, actor
 from servo.core.events.envelope import Batch
 from servo.core.events.runs import PlanCreated, RunRequested
-from servo.core.events.tasks import TaskStarted
+from servo.core.events.tasks import TaskOutcome, TaskStarted
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
 from servo.core.state.states import TaskState
+from servo.execution.outputs.store import INLINE_BYTES, OutputStore
 from servo.host.recovery import Recovery
-from servo.leader.assignments import Assignment
+from servo.leader.assignments import Assignment, CheckOutcome, TaskResult
 from servo.leader.service import Service, World
 from servo.leader.workers import NoWorkers, Workers
 from servo.ledger.paths import Paths
@@ -53,17 +56,24 @@ def led_by(world: World, worker: Silent | None) -> Service:
 
     service = Service(world, PATHS, workers=workers)
     here = () if worker is None else (worker.name,)
-    service.watch(Recovery(service.send, actor(ActorKind.WORKER, "here"), here.__contains__).look)
+    outputs = OutputStore(world.store, PATHS)
+    who = actor(ActorKind.WORKER, "here")
+    recovery = Recovery(service.send, who, here.__contains__, outputs.result_of)
+    service.watch(recovery.look)
     return service
 
 
-def ask(service: Service) -> None:
+def ask(service: Service, also_makes: tuple[str, ...] = ()) -> None:
     events = (
         RunRequested(run_id="run", run_key="run", request_fingerprint="fp"),
         PlanCreated(
             run_id="run",
             fingerprint="plan",
-            tasks=(TaskSpec(task_key=TaskKeyStr("a:materialize"), asset_key="a"),),
+            tasks=(
+                TaskSpec(
+                    task_key=TaskKeyStr("a:materialize"), asset_key="a", also_makes=also_makes
+                ),
+            ),
         ),
     )
     assert service.commit(Batch(id="ask", events=events)).applied
@@ -85,6 +95,85 @@ def test_what_workers_of_an_earlier_leader_were_doing_is_done_again_at_once() ->
         eventually(lambda: second.given)
         row = leader.engine.state.tasks.rows[KEY]
     assert (row.state, row.worker_id, row.infra_losses) == (TaskState.RUNNING, "second", 1)
+
+
+def commit_output(world: World, worker: Silent, asset: str = "a", **fields: str) -> TaskResult:
+    """What a worker does last before it reports: commit its output with the result."""
+    outputs, exec_id = OutputStore(world.store, PATHS), worker.given[0].exec_id
+    staged = outputs.stage(asset, exec_id, "made")
+    result = TaskResult(
+        exec_id=exec_id,
+        outcome=TaskOutcome.SUCCEEDED,
+        output=replace(staged.output, metadata='{"n":{"type":"int","value":3}}', **fields),
+        checks=(CheckOutcome(name="is_there", passed=True),),
+    )
+    outputs.commit((staged,), result)
+    return result
+
+
+def test_a_result_that_was_committed_and_never_reported_is_adopted() -> None:
+    world = a_world()
+    first, second = Silent("first"), Silent("second")
+    with led_by(world, first) as leader:
+        ask(leader)
+        eventually(lambda: first.given)
+        result = commit_output(world, first)
+    with led_by(world, second) as leader:
+        state = leader.engine.state
+        eventually(lambda: state.tasks.rows[KEY].state is TaskState.SUCCEEDED)
+        row, asset = state.tasks.rows[KEY], state.assets.rows["a"]
+        (made,) = state.materializations.rows.values()
+        (check,) = state.check_results.rows.values()
+    assert not second.given
+    assert (row.exec_id, row.attempt, row.infra_losses) == ("x-first", 1, 0)
+    assert result.output is not None
+    assert (asset.last_output_uri, asset.last_content_hash) == (
+        result.output.uri,
+        result.output.content_hash,
+    )
+    assert (made.metadata, check.check_name) == (result.output.metadata, "is_there")
+
+
+def test_the_result_of_another_asset_of_the_same_task_is_found_too() -> None:
+    world = a_world()
+    first, second = Silent("first"), Silent("second")
+    with led_by(world, first) as leader:
+        ask(leader, also_makes=("b",))
+        eventually(lambda: first.given)
+        exec_id = first.given[0].exec_id
+        outputs = OutputStore(world.store, PATHS)
+        staged = outputs.stage("b", exec_id, "made")
+        only = replace(staged.output, asset_key="b")
+        result = TaskResult(exec_id=exec_id, outcome=TaskOutcome.SUCCEEDED, outputs=(only,))
+        outputs.commit((staged,), result)
+    with led_by(world, second) as leader:
+        state = leader.engine.state
+        eventually(lambda: state.tasks.rows[KEY].state is TaskState.SUCCEEDED)
+        assert state.assets.rows["b"].last_output_uri == only.uri
+    assert not second.given
+
+
+def test_a_committed_result_that_the_leader_refuses_is_done_again() -> None:
+    world = a_world()
+    first, second = Silent("first"), Silent("second")
+    with led_by(world, first) as leader:
+        ask(leader)
+        eventually(lambda: first.given)
+        _ = commit_output(world, first, partition_key="day=d:2026-01-01")
+    with led_by(world, second):
+        eventually(lambda: second.given)
+
+
+def test_data_without_a_marker_is_not_adopted() -> None:
+    world = a_world()
+    first, second = Silent("first"), Silent("second")
+    with led_by(world, first) as leader:
+        ask(leader)
+        eventually(lambda: first.given)
+        outputs = OutputStore(world.store, PATHS)
+        _ = outputs.stage("a", first.given[0].exec_id, "x" * (INLINE_BYTES + 1))
+    with led_by(world, second):
+        eventually(lambda: second.given)
 
 
 def test_what_the_own_workers_do_goes_on_when_the_same_process_takes_over_again() -> None:

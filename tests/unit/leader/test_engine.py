@@ -152,6 +152,23 @@ def test_a_full_disk_is_told_and_nothing_is_blocked_after_it() -> None:
     assert entries(leader) == [1, 2]
 
 
+def test_a_durable_entry_is_never_reported_as_not_applied_when_ownership_cannot_be_read() -> None:
+    store = new_store()
+    leader = HandLeader(store)
+    batch = leader.batch(request())
+    leader.clock.advance(timedelta(hours=13))
+    store.unreadable = "/manifests/"
+    (answer,) = _send_and_step(leader, batch)
+    assert isinstance(answer, Unavailable)
+    assert answer.may_have_applied
+    store.unreadable = ""
+    successor = HandLeader(store, seed=1, clock=leader.clock)
+    assert "run_1" in successor.engine.state.runs.rows
+    answers = successor.send(batch)
+    successor.engine.step()
+    assert answered(answers[0]).applied
+
+
 def test_an_unknown_outcome_ends_the_term_and_the_successor_finds_out() -> None:
     store = new_store()
     leader = HandLeader(store)

@@ -18,6 +18,7 @@ from servo.storage.memory import MemoryStore
 from servo.testing.builders import specs, task_key
 from servo.testing.clock import ManualClock
 from servo.testing.leader import HandLeader
+from servo.testing.stored_outputs import save_output
 
 SETTINGS = Settings(
     gc_min_age=timedelta(hours=2),
@@ -74,13 +75,13 @@ class Workspace:
             "attempt_id": row.attempt_id,
         }
         self.tell(TaskStarted(**held, exec_id=name))
-        _ = self.outputs.save("ns/a", name, name)
+        _ = save_output(self.outputs, "ns/a", name, name)
         return {**held, "exec_id": name}
 
     def make(self, *names: str) -> None:
         for name in names:
             held = self.begin(name)
-            output = self.outputs.save("ns/a", name, name)
+            output = save_output(self.outputs, "ns/a", name, name)
             self.tell(TaskFinished(**held, outcome=TaskOutcome.SUCCEEDED, output=output))
             self.leader.run_for(10 * MINUTE, step=MINUTE)
 

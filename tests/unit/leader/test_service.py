@@ -75,7 +75,7 @@ def service_on(
     if shared:
         holder = world.entropy.token_bytes(8).hex()
         lease = LeaderLease(world.store, world.clock, PATHS, settings or Settings(), holder=holder)
-    return Service(world, PATHS, settings, workers=workers, lease=lease)
+    return Service(world, PATHS, settings, workers=workers, right=lease)
 
 
 def plan(number: int, names: Sequence[str] = ()) -> Batch:

@@ -19,6 +19,7 @@ from servo.operations.admin import (
 from servo.ports.world import World
 from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
+from servo.testing.shop import copy_of, shop
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel
 from servo.workspace.leader_lock import Leader
@@ -130,3 +131,18 @@ def test_who_leads_without_a_service_keeps_the_lease_or_stops(
         led.keep_lease()
     led.stop()
     other.stop()
+
+
+def test_outputs_are_verified_unless_a_quick_verification_leaves_them_out() -> None:
+    workspace = copy_of(shop())
+    before = verify_workspace(workspace)
+    assert (before.sound, before.outputs) == (True, 2)
+    markers = [meta.key for meta in workspace.store.list_after(workspace.paths.assets_prefix)]
+    _ = workspace.store.put(markers[0], workspace.store.get(markers[-1]).data)
+    (problem,) = verify_workspace(workspace).problems
+    assert (problem.part, "is the marker of another output" in problem.what) == ("outputs", True)
+    workspace.store.delete(markers[0])
+    (problem,) = verify_workspace(workspace).problems
+    assert "an object of it is missing" in problem.what
+    quick = verify_workspace(workspace, quick=True)
+    assert (quick.sound, quick.outputs, quick.logs) == (True, None, None)

@@ -217,6 +217,12 @@ def test_a_time_that_cannot_be_read_is_refused() -> None:
         _ = parse_tick("noon")
 
 
+@pytest.mark.parametrize("text", ["9999-12-31T23:59-14:00", "0001-01-01T00:00"])
+def test_a_time_that_is_in_no_year_of_utc_is_refused(workspace: Workspace, text: str) -> None:
+    with pytest.raises(Invalid, match="is out of range in UTC; use another time"):
+        _ = preview_tick(workspace, Answering(SKIPPED), "daily", at=parse_tick(text))
+
+
 def test_a_schedule_that_the_code_does_not_have_is_refused(workspace: Workspace) -> None:
     with pytest.raises(NotFound, match=r"no schedule dialy .*; did you mean daily\?"):
         _ = preview_tick(workspace, Answering(SKIPPED), "dialy")

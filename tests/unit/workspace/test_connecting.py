@@ -12,7 +12,7 @@ from servo.errors import Internal, Invalid, ServoError, Unavailable
 from servo.leader.lease import LeaderAdvert
 from servo.processes.frames import framed
 from servo.workspace.connecting import can_connect, connect
-from servo.workspace.leader_connection import LeaderNotReady
+from servo.workspace.leader_connection import AskCode, LeaderNotReady
 from servo.workspace.leader_socket.messages import (
     CodeAnswered,
     FromLeader,
@@ -80,6 +80,19 @@ def test_a_leader_that_cannot_be_reached_is_described(path: str) -> None:
 def test_a_socket_that_nobody_listens_to_is_a_leader_that_starts_or_ends(path: str) -> None:
     with pytest.raises(LeaderNotReady):
         _ = connect(leader_at(path), timeout=1)
+
+
+@pytest.mark.parametrize("request_", ["ping", "question"])
+def test_a_leader_that_ends_during_a_request_that_changes_nothing_is_not_ready(
+    path: str, listener: socket.socket, request_: str
+) -> None:
+    def end() -> None:
+        connection, _ = listener.accept()
+        connection.close()
+
+    threading.Thread(target=end, daemon=True).start()
+    with connect(leader_at(path), timeout=5) as connection, pytest.raises(LeaderNotReady):
+        _ = connection.ping() if request_ == "ping" else connection.ask(AskCode(location="a.py"))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The project file: found from any subfolder, read strictly, and with paths that are its own."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,8 +74,17 @@ def test_a_section_of_pyproject_says_the_same(tmp_path: Path) -> None:
 
 def test_a_pyproject_of_somebody_else_is_passed_over(tmp_path: Path) -> None:
     root = written(tmp_path, 'workspace = "above"')
-    for name, text in {"plain": "[project]\nname='x'", "broken": "[[", "tools": "tool = 3"}.items():
-        below = written(root / name, text, "pyproject.toml")
+    others = {
+        "plain": b"[project]\nname='x'",
+        "broken": b"[[",
+        "tools": b"tool = 3 # servo",
+        "latin": b"[project]\nname='caf\xe9'\ndependencies=['servo']",
+        "deep": b"a = " + b"[" * 4000,
+    }
+    for name, data in others.items():
+        below = root / name
+        below.mkdir()
+        (below / "pyproject.toml").write_bytes(data)
         found = find_project(below)
         assert found is not None
         assert found.workspace == "above"
@@ -135,6 +146,37 @@ def test_a_location_is_meant_by_its_name_its_file_or_its_module(tmp_path: Path) 
             "defaults.retry_policy: retry policy: max_attempts is 100000001; use a number from 1",
         ),
         ("store = ", "is not valid TOML"),
+        (f"tags = {'[' * 4000}{']' * 4000}", "is nested too deeply"),
+        ('store = "s3:/bucket/prefix"', "store: 's3:/bucket/prefix' is neither a path nor a URL"),
+        ('store = "s3//bucket"', "store: 's3//bucket' is neither a path nor a URL"),
+        ('store = "http://host"', "store: unknown kind of store: 'http'"),
+        ('store = "~nosuchuser/x"', "store: the home folder in '~nosuchuser/x' is unknown"),
+        ('store = "a\\u0000b"', "store: the path of the store is empty or contains a null"),
+        (f'store = "{"x" * 5000}"', "store: the path of the store is invalid: File name too long"),
+        ('tenant = "../x"', "tenant '../x' is not a valid name"),
+        ('workspace = "A b"', "workspace 'A b' is not a valid name"),
+        ("[defaults.retry_policy]\ndelay = inf", "defaults.retry_policy: delay is inf"),
+        ("[defaults.retry_policy]\nmax_delay = inf", "defaults.retry_policy: max_delay is inf"),
+        (
+            '[[locations]]\nfile = "a.py"\nname = "a\\nb"',
+            "locations[0]: name 'a\\nb' contains U+000A",
+        ),
+        (
+            '[[locations]]\nfile = "a.py"\nname = "a/../b"',
+            "locations[0]: name 'a/../b' contains a relative path step",
+        ),
+        (
+            f'[[locations]]\nfile = "a.py"\nname = "{"n" * 2000}"',
+            "locations[0]: name is longer than 1024 bytes",
+        ),
+        (
+            '[[locations]]\nfile = "../a.py"',
+            "locations[0]: a file outside of the folder of the project file needs a name; add one",
+        ),
+        (
+            f'[[locations]]\nfile = "a.py"\nfolder = "{"n" * 2000}"',
+            "locations[0].folder: there is no folder",
+        ),
     ],
 )
 def test_what_it_does_not_know_is_refused_with_the_file_and_the_key(
@@ -143,6 +185,62 @@ def test_what_it_does_not_know_is_refused_with_the_file_and_the_key(
     root = written(tmp_path, text)
     assert told in refusal(root)
     assert str(root / "servo.toml") in refusal(root)
+
+
+def test_the_name_of_a_location_is_its_file_without_steps(tmp_path: Path) -> None:
+    found = find_project(written(tmp_path, '[[locations]]\nfile = "./shop/../assets.py"'))
+    assert found is not None
+    assert [one.name for one in found.locations] == ["assets.py"]
+
+
+NOT_UTF_8 = b'# caf\xe9\n[tool.servo]\nstore = "data"\n'
+
+
+@pytest.mark.parametrize("name", ["servo.toml", "pyproject.toml"])
+@pytest.mark.parametrize("data", [NOT_UTF_8, NOT_UTF_8.decode("latin-1").encode("utf-16")])
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    told = refusal(tmp_path)
+    assert told == f"{tmp_path / name} is not UTF-8 (line 1); save it as UTF-8"
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "servo.toml").write_bytes(b"\xef\xbb\xbfworkers = 3\n")
+    found = find_project(tmp_path)
+    assert found is not None
+    assert found.workers == 3
+
+
+def link_to_itself(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def link_to_nothing(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("name", ["servo.toml", "pyproject.toml"])
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (Path.mkdir, "is not a regular file; rename or delete it"),
+        (os.mkfifo, "is not a regular file; rename or delete it"),
+        (link_to_itself, "cannot be read: Too many levels"),
+        (link_to_nothing, "links to no file; correct or delete the link"),
+    ],
+    ids=["folder", "pipe", "loop", "dangling"],
+)
+def test_what_is_no_file_is_refused(
+    tmp_path: Path, name: str, make: Callable[[Path], object], told: str
+) -> None:
+    _ = make(tmp_path / name)
+    assert f"{tmp_path / name} {told}" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[tool]\nservo = 3", '[[tool.servo]]\nstore = "x"'])
+def test_a_section_of_pyproject_that_is_no_table_is_refused(tmp_path: Path, text: str) -> None:
+    root = written(tmp_path, text, "pyproject.toml")
+    assert "pyproject.toml: tool.servo is not a table; write [tool.servo]" in refusal(root)
 
 
 def test_every_location_has_the_retry_policy_of_the_project(tmp_path: Path) -> None:

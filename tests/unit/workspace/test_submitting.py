@@ -1,31 +1,37 @@
 """Whoever leads, a request is answered with what became of it, and a healthy leader stays."""
 
+import shutil
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from servo.config import Settings
 from servo.core.events.quotas import PoolLimitSet
 from servo.core.events.runs import RunCancelRequested, RunRequested
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.system import QuotaRow
-from servo.errors import Conflict, Unavailable
-from servo.leader.lease import read_lease
+from servo.errors import Conflict, Fenced, Unavailable
+from servo.leader.lease import LeaderAdvert, Lease, read_lease
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.storage.memory import MemoryStore
 from servo.testing.eventually import eventually
-from servo.workspace import channels
+from servo.workspace import answering, channels
 from servo.workspace.address import Address
+from servo.workspace.answering import check_answers
 from servo.workspace.channels import AnyChannel
 from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.leader_lock import Leader, LeaderLock, leader_here
+from servo.workspace.leader_socket import server
 from servo.workspace.leading import Led, try_to_lead, who_leads
 from servo.workspace.receipt import ReceiptStatus
+from servo.workspace.registry import machine_id, registry_folder
 from servo.workspace.system import SystemClock, SystemEntropy
 from servo.workspace.workspace import Workspace, open_workspace
 
@@ -216,6 +222,34 @@ def test_a_lock_that_is_taken_but_says_nothing_yet_is_waited_for(address: Addres
     assert open_workspace(address).submit(limit(3)).applied
 
 
+def test_a_leader_whose_socket_was_deleted_creates_it_again(address: Address) -> None:
+    with leading(address, open_world(address.store)):
+        leader = leader_here(address)
+        assert leader is not None
+        shutil.rmtree(Path(leader.socket).parent)
+        assert open_workspace(address).submit(limit(3)).applied
+        eventually(lambda: Path(leader.socket).exists())
+        check_answers(leader)
+    assert not Path(leader.socket).exists()
+
+
+@pytest.mark.parametrize("damage", ["socket", "advert"])
+def test_a_leader_that_cannot_be_reached_on_its_machine_is_asked_through_the_inbox(
+    damage: str, address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LOOK_EVERY", 600.0)
+    monkeypatch.setattr(answering, "REACHED_WITHIN", 0.1)
+    with leading(address, open_world(address.store)) as led:
+        leader = leader_here(address)
+        assert leader is not None
+        if damage == "socket":
+            Path(leader.socket).unlink()
+        else:
+            _ = (Path(address.store) / ".locks" / "default.default.leader").write_text("garbage")
+        receipt = open_workspace(address).submit(limit(3))
+        assert (receipt.status, led.service.over) == (ReceiptStatus.APPLIED, False)
+
+
 # --- somebody leads on another machine ------------------------------------------------------------
 
 
@@ -303,6 +337,183 @@ def test_the_lease_tells_who_leads_although_a_suspended_process_still_has_the_lo
     successor.stop()
     assert who_leads(BUCKET, bucket) == here, "nobody of this machine can lead before it has ended"
     suspended.stop()
+
+
+# --- what names, files and objects may do to a healthy leader -------------------------------------
+
+SPELLED_OTHERWISE = Address("s3://bucket?endpoint=https://another.name")
+
+
+def term(led: Led) -> tuple[int, bool]:
+    return led.service.engine.state.epoch, led.service.over
+
+
+def test_a_leader_is_asked_and_never_fenced_under_another_name_of_its_bucket(
+    bucket: World,
+) -> None:
+    with leading(BUCKET, bucket) as led:
+        before = term(led)
+        assert who_leads(SPELLED_OTHERWISE, bucket) == who_leads(BUCKET, bucket)
+        assert try_to_lead(SPELLED_OTHERWISE, bucket) is None
+        receipt = workspace_on(SPELLED_OTHERWISE, bucket).submit(limit(3))
+        assert (receipt.applied, led.service.engine.state.seq) == (True, receipt.seq)
+        assert term(led) == before
+    assert who_leads(SPELLED_OTHERWISE, bucket) is None
+
+
+def test_a_leader_that_died_is_replaced_at_once_under_another_name_of_its_bucket(
+    bucket: World,
+) -> None:
+    killed = try_to_lead(BUCKET, bucket)
+    assert killed is not None
+    killed._lock.release()  # pyright: ignore[reportOptionalMemberAccess, reportPrivateUsage] # noqa: SLF001 - what the kernel does when a process is killed
+    assert who_leads(SPELLED_OTHERWISE, bucket) is None
+    assert workspace_on(SPELLED_OTHERWISE, bucket).submit(limit(3)).applied
+
+
+def test_a_suspended_leader_is_not_replaced_under_another_name_of_its_bucket(
+    bucket: World,
+) -> None:
+    suspended = try_to_lead(BUCKET, bucket, settings=Settings(lease_for=timedelta(0)))
+    assert suspended is not None
+    here = who_leads(BUCKET, bucket)
+    assert here is not None
+    assert who_leads(SPELLED_OTHERWISE, bucket) == here
+    assert try_to_lead(SPELLED_OTHERWISE, bucket) is None
+    suspended.stop()
+
+
+def test_a_lease_of_this_machine_that_names_no_lock_is_waited_for(bucket: World) -> None:
+    older = LeaderAdvert(pid=1, machine=machine_id(), socket="/nowhere")
+    expires = bucket.clock.now() + timedelta(seconds=30)
+    lease = Lease(holder="older version", expires=expires, leader=older)
+    bucket.store.create(BUCKET.paths.lease, msgspec.json.encode(lease))
+    assert who_leads(BUCKET, bucket) == older
+    assert try_to_lead(BUCKET, bucket) is None
+
+
+def test_a_request_for_another_store_under_the_same_url_is_refused(
+    bucket: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "ANSWER_WITHIN", 0.3)
+    other = World(MemoryStore(SystemClock()), SystemClock(), SystemEntropy())
+    with leading(BUCKET, bucket) as led:
+        seq = led.service.engine.state.seq
+        with pytest.raises(Unavailable, match="does not hold the lease in this store") as told:
+            _ = workspace_on(BUCKET, other).submit(limit(3))
+        assert told.value.may_have_applied is False
+        assert led.service.engine.state.seq == seq
+        assert workspace_on(BUCKET, bucket).submit(limit(4)).applied
+        assert limits(workspace_on(BUCKET, bucket), seq + 1) == [4]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("damage", ["deleted", "damaged"])
+def test_a_leader_writes_a_damaged_or_deleted_lease_again_and_answers(
+    bucket: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, elsewhere: bool
+) -> None:
+    settings = replace(FAST, renew_every=timedelta(seconds=1))
+    led = try_to_lead(BUCKET, bucket, settings=settings, leader=Leader(stays=True))
+    assert led is not None
+    with led:
+        before = term(led)
+        if damage == "deleted":
+            bucket.store.delete(BUCKET.paths.lease)
+            eventually(lambda: read_lease(bucket.store, BUCKET.paths))
+        else:
+            _ = bucket.store.put(BUCKET.paths.lease, b"garbage")
+        if elsewhere:
+            be_on(monkeypatch, tmp_path / "b")
+        assert workspace_on(BUCKET, bucket).submit(limit(3)).applied
+        eventually(lambda: (lease := read_lease(bucket.store, BUCKET.paths)) and lease.leader)
+        assert term(led) == before
+        assert try_to_lead(BUCKET, bucket) is None
+
+
+def test_a_request_makes_the_leader_write_its_deleted_lease_again_at_once(bucket: World) -> None:
+    with leading(BUCKET, bucket) as led:
+        bucket.store.delete(BUCKET.paths.lease)
+        started = bucket.clock.monotonic()
+        assert workspace_on(BUCKET, bucket).submit(limit(3)).applied
+        assert bucket.clock.monotonic() - started < Settings().renew_every.total_seconds() / 2
+        assert not led.service.over
+
+
+def lock_files(address: Address) -> list[Path]:
+    folder = Path(address.store) / ".locks" if address.is_local else registry_folder()
+    return [*folder.glob("*.leader")]
+
+
+def test_a_deleted_lock_file_does_not_hide_the_leader_of_a_bucket(bucket: World) -> None:
+    with leading(BUCKET, bucket) as led:
+        before, leader = term(led), who_leads(BUCKET, bucket)
+        (lock,) = lock_files(BUCKET)
+        lock.unlink()
+        assert who_leads(BUCKET, bucket) == leader
+        assert try_to_lead(BUCKET, bucket) is None
+        assert workspace_on(BUCKET, bucket).submit(limit(3)).applied
+        eventually(lambda: leader_here(BUCKET) not in (None, LeaderAdvert(pid=0)))
+        restored = leader_here(BUCKET)
+        eventually(lambda: _named(bucket) == restored)
+        assert restored != leader, "it is another file"
+        assert term(led) == before
+    assert who_leads(BUCKET, bucket) is None
+
+
+def _named(world: World) -> LeaderAdvert | None:
+    lease = read_lease(world.store, BUCKET.paths)
+    return None if lease is None else lease.leader
+
+
+def test_a_leader_of_a_bucket_that_dies_after_its_lock_was_restored_is_replaced_at_once(
+    bucket: World,
+) -> None:
+    with leading(BUCKET, bucket) as led:
+        (lock,) = lock_files(BUCKET)
+        lock.unlink()
+        eventually(lambda: (found := leader_here(BUCKET)) and _named(bucket) == found)
+        led._lock.release()  # pyright: ignore[reportOptionalMemberAccess, reportPrivateUsage] # noqa: SLF001 - what the kernel does when a process is killed
+        assert who_leads(BUCKET, bucket) is None
+        successor = try_to_lead(BUCKET, bucket)
+        assert successor is not None
+        successor.stop()
+
+
+def test_a_leader_of_a_folder_restores_its_lock_file(address: Address) -> None:
+    with leading(address, open_world(address.store)) as led:
+        before, leader = term(led), leader_here(address)
+        (lock,) = lock_files(address)
+        lock.unlink()
+        lock.parent.rmdir()
+        eventually(lambda: leader_here(address) == leader)
+        assert workspace_on(address, open_world(address.store)).submit(limit(3)).applied
+        assert term(led) == before
+
+
+def test_a_leader_of_a_folder_that_is_moved_keeps_its_lock_and_makes_no_new_folder(
+    address: Address, tmp_path: Path
+) -> None:
+    with leading(address, open_world(address.store)) as led:
+        leader = leader_here(address)
+        moved = Path(address.store).rename(tmp_path / "moved")
+        (lock,) = lock_files(Address.of(str(moved)))
+        lock.unlink()
+        eventually(lambda: leader_here(Address.of(str(moved))) == leader)
+        assert not Path(address.store).exists()
+        assert not led.service.over
+
+
+def test_whoever_locks_a_deleted_lock_file_of_a_folder_first_replaces_the_leader(
+    address: Address,
+) -> None:
+    with leading(address, open_world(address.store)) as led:
+        (lock,) = lock_files(address)
+        lock.unlink()
+        with leading(address, open_world(address.store)) as second:
+            eventually(lambda: led.service.over)
+            assert isinstance(led.service.failure, Fenced)
+            receipt = workspace_on(address, open_world(address.store)).submit(limit(3))
+            assert second.service.engine.state.seq == receipt.seq
 
 
 def test_reading_needs_no_leader_and_writes_nothing(address: Address) -> None:

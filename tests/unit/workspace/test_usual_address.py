@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from servo import ServoInstance, asset, load_asset, materialize
 from servo.cli.options.workspace import Where, at_a_workspace
-from servo.errors import NotFound
+from servo.errors import Invalid, NotFound
 from servo.workspace.address import Address
 from servo.workspace.usual_address import usual_address
 
@@ -49,6 +49,12 @@ def test_the_environment_wins_over_the_store_of_the_project(tmp_path: Path) -> N
     assert found == Address.of(str(inner / "elsewhere"), "acme", "sales")
     bucket = usual_address(inner, {"SERVO_STORE": "s3://bucket/shop"})
     assert bucket == Address.of("s3://bucket/shop", "acme", "sales")
+
+
+@pytest.mark.parametrize("store", ["s3:/bucket", "s3//bucket", "~nosuchuser/x"])
+def test_a_mistyped_store_of_the_environment_is_refused(tmp_path: Path, store: str) -> None:
+    with pytest.raises(Invalid):
+        usual_address(tmp_path, {"SERVO_STORE": store})
 
 
 def test_what_is_given_wins_over_the_project(tmp_path: Path) -> None:

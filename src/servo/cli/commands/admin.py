@@ -49,15 +49,17 @@ def inspect_(*, workspace: Workspace, json_: bool) -> None:
 
 
 @admin.command("verify", short_help="Verify all stored data.")
+@click.option("--quick", is_flag=True, help="Leave out outputs and logs.")
 @json_option
 @with_workspace
-def verify_(*, workspace: Workspace, json_: bool) -> int:
+def verify_(*, workspace: Workspace, quick: bool, json_: bool) -> int:
     """Check every stored byte, and the projection against the ledger.
 
-    Reads everything and changes nothing. Exits with 7 if it finds a problem.
+    Reads everything and changes nothing: the ledger, the tables, plans, outputs and logs.
+    Exits with 7 if it finds a problem.
     """
     with progress(shown=not json_) as bar:
-        report = verify_workspace(workspace, progress=bar)
+        report = verify_workspace(workspace, quick=quick, progress=bar)
     if json_:
         emit_json(report)
     else:

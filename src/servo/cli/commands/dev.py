@@ -27,6 +27,7 @@ from servo.cli.rendering.narrator import Narrator
 from servo.cli.rendering.output import console, plural
 from servo.code.examine import Examined, examine
 from servo.code.process_setup import ProcessSetup
+from servo.code.sources import loaded_code
 from servo.config import Settings
 from servo.core.declared import Declared
 from servo.errors import ServoError
@@ -69,6 +70,7 @@ def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) ->
         settings=Settings(inbox_every=every),
         triggers=HostedTriggers.ALL,
         command="dev",
+        loaded={place.name: loaded_code(place, one.files, one.error) for place, one in pairs},
     )
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
         at_work = Development(session, setups, found, workers=workers)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
+import msgspec
 from rich.text import Text
 
 from servo.cli.command_code import Selected, leader_locations, one_code
@@ -21,12 +22,13 @@ from servo.cli.options.project import (
     default_workers,
 )
 from servo.cli.options.shared import json_option
+from servo.cli.options.texts import read_text_file
 from servo.cli.options.workspace import Command, Where, at_a_workspace
 from servo.cli.rendering.output import console, emit_json, plural
 from servo.cli.rendering.run_display import Ended, summary, wait_for
 from servo.cli.rendering.run_rows import place_shown, waiting_words
 from servo.core.state.states import RunState
-from servo.errors import Invalid, NotFound
+from servo.errors import Invalid
 from servo.host.location_code import LocationCode
 from servo.operations.run_requests import (
     NewRun,
@@ -230,14 +232,21 @@ def read_config(given: str | None) -> dict[str, Any]:
     """The run configuration: JSON itself, or a file that holds it."""
     if given is None:
         return {}
-    path = Path(given)
-    text = given if given.lstrip().startswith("{") else None
-    if text is None and not path.is_file():
-        raise NotFound(f"there is no file {given}", remedy="name a JSON file, or pass JSON")
+    written = given.lstrip().startswith(("{", "["))
+    remedy = "name a JSON file, or pass JSON"
+    text = given if written else read_text_file(Path(given), remedy=remedy)
     try:
-        found = json.loads(path.read_text() if text is None else text)
+        found = json.loads(text)
+        _ = msgspec.json.encode(found)  # what can be read but not stored: half of a character
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise Invalid(
+            f"invalid JSON in --config: {half!r} is half of a character", remedy="correct it"
+        ) from None
     except ValueError as error:
         raise Invalid(f"invalid JSON in --config: {error}", remedy="correct it") from None
+    except RecursionError:
+        raise Invalid("the JSON in --config is nested too deeply", remedy="correct it") from None
     if not isinstance(found, dict):
         raise Invalid("--config is not a JSON object", remedy='use an object such as {"ops": {…}}')
     return cast("dict[str, Any]", found)

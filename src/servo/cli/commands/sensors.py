@@ -1,6 +1,5 @@
 """`servo sensor`: show, pause, resume, push to and evaluate sensors."""
 
-import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from servo.cli.options.groups import NounGroup
 from servo.cli.options.moment import at_a_moment
 from servo.cli.options.project import one_location
 from servo.cli.options.shared import json_option, paged, tell_older
+from servo.cli.options.texts import read_standard_input, read_text_file
 from servo.cli.options.workspace import Where, at_a_workspace, with_workspace
 from servo.cli.rendering.output import console, emit_json, instant, plural
 from servo.cli.rendering.receipts import QUEUED, tell_change, tell_receipt
@@ -23,7 +23,7 @@ from servo.core.events.assets import AssetReported
 from servo.core.events.sensors import SensorEvalStatus
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.core.state.states import SensorStatus
-from servo.errors import Invalid, NotFound
+from servo.errors import Invalid
 from servo.host.evaluators import evaluator_process
 from servo.operations.interface.evaluating import run_id_salt
 from servo.operations.interface.listing import Page
@@ -253,13 +253,10 @@ def _tell_evaluation(found: SensorEvaluation, *, json_: bool) -> int:
 def _read_payload(given: str) -> str:
     """The payload of a message: the argument, a file, or standard input."""
     if given == "-":
-        return sys.stdin.read().strip()
+        return read_standard_input().strip()
     if not given.startswith("@"):
         return given.strip()
-    path = Path(given[1:])
-    if not path.is_file():
-        raise NotFound(f"file not found: {path}", remedy="name a file that contains JSON")
-    return path.read_text().strip()
+    return read_text_file(Path(given[1:]), remedy="name a file that contains JSON").strip()
 
 
 # --- words ----------------------------------------------------------------------------------------

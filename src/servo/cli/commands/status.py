@@ -37,11 +37,7 @@ def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     for what, names in _troubles(found).items():
         if names:
             out.print(f"{what}: {_listed(names)}")
-    if found.leader is not None:
-        having = f" with {', '.join(found.leader.locations)}" if found.leader.locations else ""
-        out.print(f"leader: {described(found.leader)}{having}")
-        if found.leader_silent:
-            out.print(Text(found.leader_silent, "red"), soft_wrap=True)
+    _show_leader(found)
     if unfinished := _unfinished(found):
         rest = "" if found.leader or as_of else "; continue with `servo resume`"
         out.print(f"not finished: {unfinished}{rest}")
@@ -52,6 +48,19 @@ def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
         out.print(waiting_words(row), soft_wrap=True)
     for run in found.newest_runs:
         out.print(f"{instant(run.created_at)} {run.run_id} ", coloured(run.state), sep="")
+
+
+def _show_leader(found: WorkspaceStatus) -> None:
+    """Print who leads, and what keeps it from working."""
+    if found.leader is None:
+        return
+    out = console()
+    having = f" with {', '.join(found.leader.locations)}" if found.leader.locations else ""
+    out.print(f"leader: {described(found.leader)}{having}")
+    if found.leader_silent:
+        out.print(Text(found.leader_silent, "red"), soft_wrap=True)
+    for why in found.not_loaded.values():
+        out.print(Text(f"not loaded: {why}", "red"), soft_wrap=True)
 
 
 def _troubles(found: WorkspaceStatus) -> dict[str, list[str]]:

@@ -7,6 +7,7 @@ import click
 from servo.cli.commands.materialize import read_tags
 from servo.cli.options.project import default_tags
 from servo.cli.options.workspace import Command
+from servo.core.ids import check_text
 from servo.errors import Invalid
 from servo.host.location_code import LocationCode
 from servo.operations.backfill_requests import (
@@ -87,7 +88,7 @@ def asked_for(code: LocationCode, options: dict[str, Any]) -> Asked:
     most, percent = max_failed(options["max_failed"])
     return Asked(
         choice=choice,
-        request_id=options["request_id"] or system_entropy().token_bytes(12).hex(),
+        request_id=given_or_random(options["request_id"]),
         chunk_size=options["chunk_size"],
         concurrency=options["concurrency"],
         priority=options["priority"],
@@ -113,6 +114,13 @@ def _check(choice: Choice) -> None:
             "--partition cannot be combined with another selection",
             remedy="use --partition, or a range with --from and --to",
         )
+
+
+def given_or_random(request_id: str | None) -> str:
+    """The idempotency key of a request; an empty one is refused, since it may be a mistake."""
+    if request_id is None:
+        return system_entropy().token_bytes(12).hex()
+    return check_text(request_id, "request id")
 
 
 def max_failed(text: str | None) -> tuple[int | None, int | None]:

@@ -14,10 +14,12 @@ import msgspec
 
 from servo.code.finding import find_code, is_module
 from servo.core.definitions import IN_PROCESS
+from servo.core.ids import check_text
 from servo.core.tags import CODE_LABEL
 from servo.errors import Invalid
 from servo.workspace.code_location import CodeLocation
 from servo.workspace.project_file import ProjectFile, find_project
+from servo.workspace.typed_paths import exists
 from servo.workspace.usual_address import usual_store, usual_tenant, usual_workspace
 
 DEFAULT_WORKERS = 2
@@ -89,7 +91,7 @@ def code_or_selection(
 
 def _is_code(text: str) -> bool:
     here = Path.cwd()
-    return is_location(text) or (here / text).exists() or is_module(text, here)
+    return is_location(text) or exists(here / text) or is_module(text, here)
 
 
 def code_behind(location: str, labels: Mapping[str, str]) -> str | None:
@@ -122,10 +124,14 @@ def locations(given: Sequence[str], *, as_dagster: bool = False) -> list[CodeLoc
 
 
 def _unnamed(code: str, folder: Path) -> CodeLocation:
-    """Code that is in no project file is named as typed."""
+    """Code that is in no project file is named as typed, without `./`, or with its whole path."""
     project = project_file()
     retry = None if project is None else project.retry
-    return CodeLocation(name=code, code=code, folder=str(folder), retry=retry)
+    if code.endswith(".py"):
+        code = os.path.normpath(code)
+        code = os.path.normpath(folder / code) if code.startswith("..") else code
+    name = check_text(code, "the name of the code")
+    return CodeLocation(name=name, code=code, folder=str(folder), retry=retry)
 
 
 def _with_dagster(location: CodeLocation, as_dagster: bool) -> CodeLocation:

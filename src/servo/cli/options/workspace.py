@@ -7,7 +7,6 @@ workspace `default`.
 
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import click
@@ -32,11 +31,6 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     tenant: str
     workspace: str
-
-    @property
-    def url(self) -> str:
-        """The absolute address of the store."""
-        return self.store if "://" in self.store else str(Path(self.store).expanduser().absolute())
 
     @property
     def address(self) -> Address:

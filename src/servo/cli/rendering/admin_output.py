@@ -96,6 +96,8 @@ def show_report(report: VerifyReport) -> None:
     table.add_row("files", f"{number(report.files)}, {size(report.bytes)}")
     table.add_row("plans", number(report.plans))
     table.add_row("projection", _compared(report))
+    table.add_row("outputs", _looked_at(report.outputs))
+    table.add_row("logs", _looked_at(report.logs))
     out.print(table)
     if report.sound:
         out.print("no problems found", style="green")
@@ -103,6 +105,10 @@ def show_report(report: VerifyReport) -> None:
     out.print(f"{plural(len(report.problems), 'problem')}:", style="bold red")
     for problem in report.problems:
         _show_problem(out, problem)
+
+
+def _looked_at(count: int | None) -> str:
+    return "not verified" if count is None else number(count)
 
 
 def _compared(report: VerifyReport) -> str:

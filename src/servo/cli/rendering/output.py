@@ -136,6 +136,11 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
+def warn(told: str) -> None:
+    """Print something that the user should know while a command goes on."""
+    console(stderr=True).print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
 def plural(count: int, one: str, many: str = "") -> str:
     """A count and its noun."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"

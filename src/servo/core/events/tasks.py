@@ -77,6 +77,14 @@ class TaskCost(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes_written: Int64 | None = 0
 
 
+class StoredLog(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the output of an execution to the terminal is stored, and what its bytes must be."""
+
+    key: str
+    size: Int64
+    sha256: str
+
+
 class TaskStarted(Event, frozen=True, kw_only=True, tag="TaskStarted"):
     """A worker claims an attempt for one execution. Only a granted claim may run user code."""
 
@@ -110,5 +118,6 @@ class TaskFinished(Event, frozen=True, kw_only=True, tag="TaskFinished"):
     retry_after_ms: Int64 | None = None
     code_version: str = ""
     began: bool = True
+    log: StoredLog | None = None
     started_at: Instant | None = None
     completed_at: Instant | None = None

@@ -120,6 +120,7 @@ def wiped(row: PartitionStatusRow, seq: int) -> PartitionStatusRow:
         last_materialization_seq=None,
         last_materialization_code_version=None,
         last_output_uri="",
+        last_content_hash="",
         last_data_version="",
         stale_since=None,
         stale_reason_code=None,

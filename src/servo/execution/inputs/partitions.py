@@ -84,9 +84,9 @@ class PartitionInputs:
         absent = {name: one for name, one in typed.items() if name not in held}
         if absent and self._instance is not None:
             # Too many for an assignment, or no longer in the leader's memory.
-            stored: Mapping[str, tuple[str, str]] = self._workspace().latest_outputs(
+            stored: Mapping[str, PinnedInput] = self._workspace().latest_outputs(
                 upstream, list(absent.values())
             )
             rows = {name: stored.get(one) for name, one in absent.items()}
-            held |= {name: PinnedInput(*row) for name, row in rows.items() if row is not None}
+            held |= {name: row for name, row in rows.items() if row is not None}
         return {name: held[name] for name in typed if name in held}

@@ -11,10 +11,8 @@ from typing import Any
 
 from servo.core.keys import AssetKey
 from servo.errors import Invalid, NotFound
-from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.storing import Storing
-from servo.execution.outputs.tables import as_asked
-from servo.leader.assignments import Assignment
+from servo.leader.assignments import Assignment, PinnedInput
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.io_context import StoredValue
 from servo.sdk.resources.resources import Resources
@@ -28,11 +26,8 @@ NAME = "value"
 class AssetValues:
     """The values of one project's assets, by key."""
 
-    def __init__(
-        self, project: Project, outputs: OutputStore, storing: Storing, instance: Any
-    ) -> None:
+    def __init__(self, project: Project, storing: Storing, instance: Any) -> None:
         self._project = project
-        self._outputs = outputs
         self._storing = storing
         self._instance = instance
 
@@ -79,12 +74,13 @@ class AssetValues:
         if partition is None and self._above(work, key):
             return self._storing.load(work, key, NAME, Resources(), hint)
         instance: Any = self._instance() if callable(self._instance) else self._instance
+        stored: PinnedInput | None
         if partition is None:
-            uri = instance.latest_output(key)
+            stored = instance.latest_output(key)
         else:
             typed = self._project.specs[key].partitions_def.typed_key(partition).canonical()
-            uri = instance.latest_outputs(key, [typed]).get(typed, (None, None))[1]
-        if uri is None:
+            stored = instance.latest_outputs(key, [typed]).get(typed)
+        if stored is None:
             which = str(key) if partition is None else f"the partition {partition!r} of {key}"
             raise NotFound(f"{which} was never materialized", remedy="materialize it first")
-        return as_asked(self._outputs.load(uri) if uri else None, hint)
+        return self._storing.value(stored, hint)

@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, cast
 
-from servo.core.state.rows.assets import AssetRow, MaterializationRow
+from servo.core.state.rows.assets import AssetRow, MaterializationRow, PartitionStatusRow
 from servo.errors import Invalid, NotFound
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.tables import PREFIX, arrow_table
@@ -52,10 +52,10 @@ class AssetData:
             raise self._not_here(key, row.last_materialization_id)
         if is_partitioned(row):
             return self._partitions(row)
-        return self._read(key, row.last_output_uri)
+        return self._read(key, row)
 
-    def _read(self, key: str, uri: str) -> ArrowTable:
-        codec, data = self._outputs.read(uri)
+    def _read(self, key: str, row: AssetRow | PartitionStatusRow) -> ArrowTable:
+        codec, data = self._outputs.read(row.last_output_uri, row.last_content_hash)
         return arrow_table(data) if codec.startswith(PREFIX) else as_table(key, codec, data)
 
     def _partitions(self, asset: AssetRow) -> ArrowTable:
@@ -64,7 +64,7 @@ class AssetData:
         tables: list[ArrowTable] = []
         for name, row in rows.items():
             if row.last_output_uri:
-                table = self._read(f"{asset.asset_key}:{name}", row.last_output_uri)
+                table = self._read(f"{asset.asset_key}:{name}", row)
                 tables.append(_named(table, name))
         try:
             return pa.concat_tables(tables, promote_options="permissive")

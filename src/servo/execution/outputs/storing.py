@@ -8,10 +8,10 @@ import msgspec
 from servo.core.events.tasks import CommittedOutput
 from servo.core.keys import AssetKey
 from servo.execution.inputs.partitions import PartitionInputs
-from servo.execution.outputs.store import OutputStore
+from servo.execution.outputs.store import OutputStore, StagedOutput
 from servo.execution.outputs.tables import as_asked
 from servo.execution.returned import MadeAsset
-from servo.leader.assignments import Assignment, PinnedInput
+from servo.leader.assignments import Assignment, PinnedInput, TaskResult
 from servo.sdk.assets.context import AssetExecutionContext, Logger
 from servo.sdk.assets.results import Failure
 from servo.sdk.definitions.project import Project
@@ -23,6 +23,13 @@ from servo.sdk.resources.resources import Resources
 
 ALLOW_MISSING = "allow_missing_partitions"
 """Metadata of an asset: loading it leaves out partitions that were never materialized."""
+
+
+class StoredAsset(msgspec.Struct, frozen=True, kw_only=True):
+    """The outputs of one asset, and those of them that count once they are committed."""
+
+    outputs: tuple[CommittedOutput, ...]
+    staged: tuple[StagedOutput, ...] = ()
 
 
 class Storing:
@@ -57,7 +64,7 @@ class Storing:
                 f"materialize {upstream} first, or select +{work.asset_key}",
                 allow_retries=False,
             )
-        return self._value(pinned, hint)
+        return self.value(pinned, hint)
 
     def fetch(
         self, work: Assignment, upstream: AssetKey, stored: StoredValue, resources: Resources
@@ -68,8 +75,10 @@ class Storing:
         making = self._making(work)
         return loader.load_input(self._input_context(upstream, stored, making, resources))
 
-    def _value(self, pinned: PinnedInput, hint: Any) -> Any:
-        return as_asked(self._outputs.load(pinned.uri) if pinned.uri else None, hint)
+    def value(self, stored: PinnedInput, hint: Any) -> Any:
+        """A value that Servo has stored itself; None if it stored none."""
+        found = self._outputs.load(stored.uri, stored.content_hash) if stored.uri else None
+        return as_asked(found, hint)
 
     def _partitions_of(
         self, work: Assignment, upstream: AssetKey, found: Partitions, hint: Any
@@ -85,8 +94,8 @@ class Storing:
                 allow_retries=False,
             )
         if len(found.keys) == 1:
-            return self._value(pins[found.keys[0]], hint) if pins else None
-        values = {key: self._value(pinned, None) for key, pinned in pins.items()}
+            return self.value(pins[found.keys[0]], hint) if pins else None
+        values = {key: self.value(pinned, None) for key, pinned in pins.items()}
         return values or None
 
     def _making(self, work: Assignment) -> Partitions:
@@ -113,7 +122,7 @@ class Storing:
         made: MadeAsset,
         context: AssetExecutionContext,
         resources: Resources,
-    ) -> tuple[CommittedOutput, ...]:
+    ) -> StoredAsset:
         """Store an output; its materialization has this id.
 
         One output for all partitions, or one for each partition if each has its own value.
@@ -121,37 +130,45 @@ class Storing:
         metadata = {**context.metadata_of(made.key), **made.metadata}
         value, manager = made.value, self.io_key(made.key)
         if value is msgspec.UNSET or (value is None and not manager):
-            outputs = (CommittedOutput(materialization_id=name),)
+            stored = StoredAsset(outputs=(CommittedOutput(materialization_id=name),))
         elif manager:
-            outputs = (self._hand_over(work, made, name, resources, metadata),)
+            stored = StoredAsset(outputs=(self._hand_over(work, made, name, resources, metadata),))
         elif len(work.partitions) > 1:
-            outputs = self._save_each(work, made, name)
+            stored = self._stage_each(work, made, name)
         else:
-            output = self._outputs.save(made.key.canonical(), work.exec_id, value)
-            outputs = (msgspec.structs.replace(output, materialization_id=name),)
+            staged = self._outputs.stage(made.key.canonical(), work.exec_id, value)
+            output = msgspec.structs.replace(staged.output, materialization_id=name)
+            stored = StoredAsset(outputs=(output,), staged=(staged,))
         version = made.version or context.version_of(made.key)
         if not metadata and version is None:
-            return outputs
+            return stored
         told = encode_metadata(metadata)
         given = "" if version is None else version.value
-        return tuple(
-            msgspec.structs.replace(one, metadata=told, data_version=given) for one in outputs
+        described = (
+            msgspec.structs.replace(one, metadata=told, data_version=given)
+            for one in stored.outputs
         )
+        return msgspec.structs.replace(stored, outputs=tuple(described))
 
-    def _save_each(
-        self, work: Assignment, made: MadeAsset, name: str
-    ) -> tuple[CommittedOutput, ...]:
+    def commit(self, staged: Sequence[StagedOutput], result: TaskResult) -> None:
+        """Make everything that an execution stored count, with its result."""
+        self._outputs.commit(staged, result)
+
+    def _stage_each(self, work: Assignment, made: MadeAsset, name: str) -> StoredAsset:
         """Store the value of every partition of one execution."""
         keys = self._making(work).keys
         values = _values_of(made, keys)
+        asset = made.key.canonical()
+        staged: list[StagedOutput] = []
         outputs: list[CommittedOutput] = []
         for part, (key, typed) in enumerate(zip(keys, work.partitions, strict=True)):
-            output = self._outputs.save(made.key.canonical(), work.exec_id, values[key], part=part)
+            one = self._outputs.stage(asset, work.exec_id, values[key], part=part)
             named = f"{name}.{part}" if part else name
+            staged.append(one)
             outputs.append(
-                msgspec.structs.replace(output, materialization_id=named, partition_key=typed)
+                msgspec.structs.replace(one.output, materialization_id=named, partition_key=typed)
             )
-        return tuple(outputs)
+        return StoredAsset(outputs=tuple(outputs), staged=tuple(staged))
 
     def _hand_over(
         self,

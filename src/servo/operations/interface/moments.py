@@ -15,12 +15,12 @@ def parse_moment(text: str) -> AsOf:
         return int(text)
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # an offset may lead out of the years that there are
         raise Invalid(
             f"{text!r} is neither the number of a ledger entry nor a time",
             remedy="use 1234, 2026-01-31 or 2026-01-31T12:00:00Z",
         ) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def instant_of(snapshot: Snapshot, as_of: AsOf | None, now: datetime) -> datetime:

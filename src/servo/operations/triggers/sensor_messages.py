@@ -2,7 +2,7 @@
 
 import msgspec
 
-from servo.core.ids import ulid
+from servo.core.ids import check_text, ulid
 from servo.errors import Invalid
 from servo.operations.interface.roles import operation
 from servo.operations.triggers.sensors import ListedSensor, present_sensor
@@ -31,10 +31,14 @@ def push_message(
     """
     _check_takes_messages(present_sensor(workspace, name))
     check_payload(payload)
-    made = message_id or ulid(workspace.now(), bytes.fromhex(workspace.token(10)))
+    made = _new_id(workspace) if message_id is None else check_text(message_id, "message id")
     event = message(workspace.store, workspace.paths, name, made, payload)
     receipt = workspace.submit(event).checked()
     return MessageSent(sensor_id=name, message_id=made, receipt=receipt)
+
+
+def _new_id(workspace: Workspace) -> str:
+    return ulid(workspace.now(), bytes.fromhex(workspace.token(10)))
 
 
 def _check_takes_messages(row: ListedSensor) -> None:

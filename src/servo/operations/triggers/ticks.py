@@ -168,4 +168,7 @@ def parse_tick(text: str) -> datetime:
 
 def _in_zone(at: datetime, timezone: str) -> datetime:
     zoned = at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(timezone))
-    return zoned.astimezone(UTC)
+    try:
+        return zoned.astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{at} is out of range in UTC", remedy="use another time") from None

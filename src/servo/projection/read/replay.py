@@ -1,8 +1,7 @@
 """Folding the stored ledger onto a state, outside of any leader.
 
 `forward` is what a leader does when it takes over, without the fence: every entry, in order, each
-checked by its hash and its place in the chain. Where the ledger ends is where nothing follows; an
-entry that is missing while later ones exist is a hole, and a hole is `Corrupt`, never an end.
+checked by its hash and its place in the chain, to the end that `LedgerReader.ends_after` proves.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ from servo.core.fold.limits import FOLD_VERSION
 from servo.core.manifest import Manifest
 from servo.core.state.state import EPOCH_START, State
 from servo.errors import Corrupt, NotFound
-from servo.ledger.archive import hot_entries, segments_from
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectStore
@@ -78,13 +76,14 @@ class Replay:
     def _entries(self, after: int, until: AsOf | None) -> Iterator[tuple[Entry, str]]:
         last = until if isinstance(until, int) else None
         seq = after
-        for entry, digest in self._ledger.forward(after, last):
-            if isinstance(until, datetime) and entry.ts > until:
+        while True:
+            for entry, digest in self._ledger.forward(seq, last):
+                if isinstance(until, datetime) and entry.ts > until:
+                    return
+                yield entry, digest
+                seq = entry.seq
+            if seq == last or self._ledger.ends_after(seq):
                 return
-            yield entry, digest
-            seq = entry.seq
-        if last is None or seq < last:
-            check_end(self._store, self._paths, seq)
 
 
 def _prepare(hydrator: Hydrator, state: State, entry: Entry) -> None:
@@ -95,15 +94,3 @@ def _prepare(hydrator: Hydrator, state: State, entry: Entry) -> None:
             f"{error.message}, and ledger entry {entry.seq} needs it",
             remedy="restore it from a backup",
         ) from None
-
-
-def check_end(store: ObjectStore, paths: Paths, seq: int) -> None:
-    """`Corrupt` if anything is stored behind the entry after `seq`, which is not there."""
-    found = [number for number, _ in hot_entries(store, paths, after=seq, limit=1)]
-    found += [segment.first for segment in segments_from(store, paths, seq + 1)][:1]
-    # The very next one may have been appended since it was looked for.
-    if any(number > seq + 1 for number in found):
-        raise Corrupt(
-            f"ledger entry {seq + 1} is missing, but entry {max(found)} exists",
-            remedy="restore the missing entries from a backup; entries are never skipped",
-        )

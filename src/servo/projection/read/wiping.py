@@ -23,7 +23,7 @@ _NONE = (
     "stale_since",
     "stale_reason_code",
 )
-_EMPTY = ("last_output_uri", "last_data_version")
+_EMPTY = ("last_output_uri", "last_content_hash", "last_data_version")
 _SEQ = ("latest_floor", VERSION)
 
 CHANGED = frozenset((*_NONE, *_EMPTY, *_SEQ))

@@ -1,12 +1,16 @@
 """Is everything that is stored what was written, and does it say what the ledger says?
 
-Five questions, in this order, each answered for all there is and none stopping at the first fault:
+Six questions, in this order, each answered for all there is and none stopping at the first fault:
 
     ledger        is every entry intact, and does each continue the one before?
     manifests     is every version intact, and does each continue the one before?
     files         has every file that a version names its size and its hash?
     plans         has every plan and list its hash, and is none missing that a run needs?
     projection    is the newest version, row for row, what the ledger folds to?
+    logs          has every log that an execution reported its size and its hash?
+
+Outputs are a seventh, answered by `servo.execution.outputs.verification`. Logs and outputs are left
+out of a quick verification: they are most of the bytes.
 
 Reads only. A workspace that is in use can be verified: what is judged is what was there at first.
 """
@@ -19,6 +23,8 @@ from itertools import islice, pairwise
 
 import msgspec
 
+from servo.core.events.envelope import Entry
+from servo.core.events.tasks import StoredLog, TaskFinished
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, check_successor
 from servo.core.state.state import State
 from servo.errors import Corrupt, Internal, NotFound, ServoError
@@ -45,6 +51,8 @@ class ProblemPart(StrEnum):
     FILES = "files"
     PLANS = "plans"
     PROJECTION = "projection"
+    LOGS = "logs"
+    OUTPUTS = "outputs"
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +66,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was checked, and the problems found.
 
-    `compared` is False if the ledger is incomplete, so that the projection could not be rebuilt for
-    a comparison; everything else was still checked.
+    `logs` and `outputs` are null if they were left out. `compared` is False if the ledger is
+    incomplete, so that the projection could not be rebuilt for a comparison; everything else was
+    still checked.
     """
 
     entries: int
@@ -69,6 +78,8 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     plans: int
     applied_seq: int
     compared: bool
+    logs: int | None = None
+    outputs: int | None = None
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -84,18 +95,27 @@ def ignore(part: ProblemPart, done: int, total: int) -> None:
     del part, done, total
 
 
-def verify(store: ObjectStore, paths: Paths, *, progress: VerifyProgress = ignore) -> VerifyReport:
-    """Check everything of one workspace; `progress` gets what is done and how much there is."""
-    return _Verification(store, paths, progress).run()
+def verify(
+    store: ObjectStore, paths: Paths, *, quick: bool = False, progress: VerifyProgress = ignore
+) -> VerifyReport:
+    """Check one workspace, `quick` without its logs.
+
+    `progress` gets what is done and how much there is.
+    """
+    return _Verification(store, paths, progress, quick=quick).run()
 
 
 class _Verification:
-    def __init__(self, store: ObjectStore, paths: Paths, progress: VerifyProgress) -> None:
+    def __init__(
+        self, store: ObjectStore, paths: Paths, progress: VerifyProgress, *, quick: bool
+    ) -> None:
         self._store = store
         self._paths = paths
         self._progress = progress
         self._manifests = ManifestStore(store, paths)
         self._problems: list[Problem] = []
+        self._quick = quick
+        self._logs: dict[str, StoredLog] = {}
 
     def run(self) -> VerifyReport:
         versions = self._manifests.versions()
@@ -106,6 +126,8 @@ class _Verification:
         plans = self._check_plans()
         newest = kept[-1] if kept else NOTHING
         compared = self._compare(newest)
+        if not self._quick:
+            self._check_logs()
         return VerifyReport(
             entries=end,
             manifests=len(versions),
@@ -114,6 +136,7 @@ class _Verification:
             plans=plans,
             applied_seq=newest.applied_seq,
             compared=compared,
+            logs=None if self._quick else len(self._logs),
             problems=tuple(self._problems),
         )
 
@@ -126,8 +149,29 @@ class _Verification:
         def step(done: int) -> None:
             self._progress(ProblemPart.LEDGER, done, end)
 
-        for problem in check_ledger(self._store, self._paths, end, progress=step):
+        note = _ignore_entry if self._quick else self._note_logs
+        for problem in check_ledger(self._store, self._paths, end, progress=step, note=note):
             self._note(ProblemPart.LEDGER, problem)
+
+    def _note_logs(self, entry: Entry) -> None:
+        for batch in entry.batches:
+            for event in batch.events:
+                if isinstance(event, TaskFinished) and event.log is not None:
+                    self._logs[event.log.key] = event.log
+
+    def _check_logs(self) -> None:
+        for done, log in enumerate(self._logs.values(), start=1):
+            self._progress(ProblemPart.LOGS, done, len(self._logs))
+            try:
+                data = self._store.get(log.key).data
+            except NotFound:
+                what = f"the log {log.key} is missing"
+            else:
+                if (len(data), sha256(data).hexdigest()) == (log.size, log.sha256):
+                    continue
+                what = f"the log {log.key} is not the one that was stored"
+            remedy = "restore it from a backup; nothing else depends on it"
+            self._note(ProblemPart.LOGS, Corrupt(what, remedy=remedy))
 
     # --- manifests --------------------------------------------------------------------------
 
@@ -228,6 +272,10 @@ class _Verification:
         for diff in islice(row_diffs(Snapshot(self._store, newest), rebuilt), MAX_DIFFS):
             self._note(ProblemPart.PROJECTION, _differs(diff))
         return True
+
+
+def _ignore_entry(entry: Entry) -> None:
+    del entry
 
 
 def _past(what: str, v: int) -> Corrupt:

@@ -5,6 +5,7 @@ Problems are collected, not raised: an operator wants to know all that has to be
 
 from collections.abc import Callable, Iterator
 
+from servo.core.events.envelope import Entry
 from servo.errors import Corrupt, NotFound
 from servo.ledger.archive import ArchiveSegment, hot_entries, read_segment, segments_from
 from servo.ledger.paths import Paths
@@ -15,6 +16,7 @@ from servo.ports.object_store import ObjectStore
 PAGE = 1_000
 
 _Progress = Callable[[int], None]
+_Note = Callable[[Entry], None]
 
 
 def ledger_end(store: ObjectStore, paths: Paths) -> int:
@@ -26,14 +28,19 @@ def ledger_end(store: ObjectStore, paths: Paths) -> int:
 
 
 def check_ledger(
-    store: ObjectStore, paths: Paths, end: int, *, progress: _Progress
+    store: ObjectStore, paths: Paths, end: int, *, progress: _Progress, note: _Note
 ) -> Iterator[Corrupt]:
-    """What is wrong with the entries up to `end`, and with the archive."""
-    yield from _check_entries(LedgerReader(store, paths), end, progress)
+    """What is wrong with the entries up to `end`, and with the archive.
+
+    `note` is called with every entry that can be read.
+    """
+    yield from _check_entries(LedgerReader(store, paths), end, progress, note)
     yield from _check_segments(store, paths)
 
 
-def _check_entries(reader: LedgerReader, end: int, progress: _Progress) -> Iterator[Corrupt]:
+def _check_entries(
+    reader: LedgerReader, end: int, progress: _Progress, note: _Note
+) -> Iterator[Corrupt]:
     before: str | None = ""
     hole: int | None = None
     for seq in range(1, end + 1):
@@ -51,6 +58,7 @@ def _check_entries(reader: LedgerReader, end: int, progress: _Progress) -> Itera
             yield _missing(hole, seq - 1)
             hole = None
         entry, digest = found
+        note(entry)
         if before is not None and entry.prev_hash != before:
             yield _unchained(seq)
         before = digest

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import Enum
+from math import inf
 
 import msgspec
 
@@ -54,8 +55,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         of_kind(self.max_delay, int | float, what="max_delay", remedy="use seconds")
         if self.max_retries < 0:
             raise Invalid(f"max_retries is {self.max_retries}", remedy="use 0 or more")
-        if self.delay is not None and self.delay < 0:
-            raise Invalid(f"delay is {self.delay}", remedy="use 0 or more seconds")
+        _check_seconds(self.delay, "delay")
+        _check_seconds(self.max_delay, "max_delay")
         of_kind(self.backoff, Backoff, what="backoff", remedy="use Backoff.LINEAR or EXPONENTIAL")
         of_kind(self.jitter, Jitter, what="jitter", remedy="use Jitter.FULL or PLUS_MINUS")
 
@@ -94,6 +95,11 @@ def stored_policy(policy: RetryPolicy | None) -> retry.RetryRules:
     if policy.max_delay is not None:
         stored = msgspec.structs.replace(stored, cap_ms=round(policy.max_delay * 1000))
     return retry.check_policy(stored)
+
+
+def _check_seconds(seconds: float | None, what: str) -> None:
+    if seconds is not None and not 0 <= seconds < inf:
+        raise Invalid(f"{what} is {seconds}", remedy="use 0 or more seconds")
 
 
 def _names(kinds: Iterable[type[BaseException] | str]) -> tuple[str, ...]:

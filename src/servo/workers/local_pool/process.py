@@ -32,6 +32,7 @@ from servo.execution.cleanup import Tidying
 from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
 from servo.execution.messages import Broken, Ready, frame, to_worker
+from servo.execution.outputs.patience import Patience
 from servo.execution.outputs.store import OutputStore
 from servo.leader.assignments import TaskResult
 from servo.ports.clock import Clock
@@ -144,7 +145,7 @@ def _runner(
     capture = Capture(store, paths, clock, output)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=LOG_FORMAT)
     log = asset_log()
-    outputs = OutputStore(store, paths)
+    outputs = OutputStore(store, paths, patience=Patience(clock, log))
     instance = cache(lambda: open_instance(setup))
     calls = Calls(project, outputs, log, os.environ, clock=clock, instance=instance)
     hooks = Hooks(project, log, os.environ, load=outputs.load, instance=instance)

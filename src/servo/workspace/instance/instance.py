@@ -22,7 +22,7 @@ from servo.core.events.assets import (
     DynamicPartitionsChanged,
 )
 from servo.core.events.sensors import SensorMode
-from servo.core.ids import ulid
+from servo.core.ids import check_text, ulid
 from servo.core.keys import AssetKey
 from servo.core.partitions import shown_partition
 from servo.core.state.rows.assets import (
@@ -34,6 +34,8 @@ from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.row import Row
 from servo.errors import Invalid, NotFound
+from servo.leader.assignments import PinnedInput
+from servo.leader.inputs import latest_output
 from servo.leader.service import Service
 from servo.ports.world import World
 from servo.projection.files.arrow import ArrowTable, pa, pc
@@ -67,7 +69,7 @@ from servo.workspace.usual_address import usual_address
 VERSION_TAG = "dagster/data_version"
 
 R = TypeVar("R", bound=Row)
-_LATEST = ("partition_key", "last_materialization_id", "last_output_uri")
+_LATEST = ("partition_key", "last_materialization_id", "last_output_uri", "last_content_hash")
 
 
 class ServoInstance:
@@ -170,24 +172,21 @@ class ServoInstance:
         made = rows.filter(pc.is_valid(rows["last_materialization_id"]))
         return {shown_partition(key) or "" for key in made["partition_key"].to_pylist()}
 
-    def latest_outputs(
-        self, asset_key: Any, partitions: Sequence[str]
-    ) -> dict[str, tuple[str, str]]:
-        """What is stored of an asset's partitions: an output and its place, by typed key."""
+    def latest_outputs(self, asset_key: Any, partitions: Sequence[str]) -> dict[str, PinnedInput]:
+        """The latest outputs of an asset's partitions, by typed key."""
         rows = self._partitions(asset_key)
         rows = rows.filter(pc.is_in(rows["partition_key"], value_set=pa.array(partitions)))
         return {
-            row["partition_key"]: (row["last_materialization_id"], row["last_output_uri"])
-            for row in rows.to_pylist()
-            if row["last_materialization_id"] is not None
+            key: PinnedInput(*output)
+            for key, *output in zip(*(rows[name].to_pylist() for name in _LATEST), strict=True)
+            if output[0] is not None
         }
 
-    def latest_output(self, asset_key: Any) -> str | None:
-        """Where the newest output of an asset is stored; empty if it is stored elsewhere."""
+    def latest_output(self, asset_key: Any) -> PinnedInput | None:
+        """The newest output of an asset; None if it was never materialized."""
         name = to_key(asset_key).canonical()
         rows = [row for row in self._rows("assets", AssetRow) if row.asset_key == name]
-        made = [row.last_output_uri for row in rows if row.last_materialization_id is not None]
-        return made[0] if made else None
+        return latest_output(rows[0]) if rows else None
 
     def _partitions(self, asset_key: Any) -> ArrowTable:
         """The rows of an asset's partitions, in columns: there may be very many."""
@@ -432,7 +431,9 @@ class ServoInstance:
         idempotency key: sending it again changes nothing. Without an id, every call sends a new
         message.
         """
-        name = message_id or ulid(self.world.clock.now(), self.world.entropy.token_bytes(10))
+        if message_id is None:
+            message_id = ulid(self.world.clock.now(), self.world.entropy.token_bytes(10))
+        name = check_text(message_id, "message id")
         self.push_sensor_messages(sensor_name, {name: payload})
         return name
 

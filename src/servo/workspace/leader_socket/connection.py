@@ -7,7 +7,12 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import Internal, Unavailable
 from servo.processes.frames import Frames, framed
-from servo.workspace.leader_connection import AnswerOverdue, AskCode, LeaderNotReady
+from servo.workspace.leader_connection import (
+    AnswerOverdue,
+    AskCode,
+    LeaderNotReady,
+    NobodyListens,
+)
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
@@ -40,7 +45,7 @@ class SocketConnection:
             raise AnswerOverdue(timeout) from None
         except OSError:
             self._socket.close()
-            raise LeaderNotReady from None  # starting, or gone and not noticed yet
+            raise NobodyListens from None
 
     def __enter__(self) -> "SocketConnection":
         return self
@@ -52,10 +57,12 @@ class SocketConnection:
         """The process id of the leader."""
         return self._expect(Pong, Ping()).pid
 
-    def commit(self, batch: Batch, *, timeout: float) -> Answer:
+    def commit(self, batch: Batch, *, timeout: float, lease: str | None = None) -> Answer:
         """The fold's answer to a batch; raises the leader's error if there is none."""
         self._socket.settimeout(timeout)
-        message = SubmitBatch(batch=encode_batch(batch), timeout_ms=int(timeout * 1000))
+        message = SubmitBatch(
+            batch=encode_batch(batch), timeout_ms=int(timeout * 1000), lease=lease
+        )
         return self._expect(Answered, message).answer
 
     def ask(self, question: AskCode) -> bytes:
@@ -81,11 +88,13 @@ class SocketConnection:
         except TimeoutError:
             raise AnswerOverdue(self._socket.gettimeout() or 0) from None
         except OSError as error:
-            raise _hung_up(error.strerror or str(error)) from None
-        raise _hung_up("the connection was closed")
+            raise _hung_up(message, error.strerror or str(error)) from None
+        raise _hung_up(message, "the connection was closed")
 
 
-def _hung_up(why: str) -> Unavailable:
+def _hung_up(message: ToLeader, why: str) -> Unavailable:
+    if not isinstance(message, SubmitBatch):
+        return LeaderNotReady()  # it changes nothing, so nothing can have been applied
     return Unavailable(
         f"the leader did not answer: {why}",
         remedy="retry with the same request id: nothing is applied twice",

@@ -19,16 +19,25 @@ from servo.errors import (
     ServoError,
     Unavailable,
 )
-from servo.workspace.leader_connection import AnswerOverdue, AskCode, LeaderNotReady
+from servo.workspace.leader_connection import (
+    AnswerOverdue,
+    AskCode,
+    LeaderNotReady,
+    LeadsAnotherStore,
+)
 
 RECEIVE_BYTES = 1 << 16
 
 
 class SubmitBatch(msgspec.Struct, frozen=True, kw_only=True, tag="submit"):
-    """Commit this batch, encoded as in the ledger."""
+    """Commit this batch, encoded as in the ledger.
+
+    `lease` is the holder that the lease in the caller's store names; None if it has no leases.
+    """
 
     batch: bytes
     timeout_ms: int = 30_000
+    lease: str | None = None
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, tag="ping"):
@@ -90,8 +99,9 @@ def failed_with(error: ServoError) -> Failed:
 
 def raised_by(failed: Failed) -> ServoError:
     """The error that was sent."""
-    if failed.kind == LeaderNotReady.__name__:
-        return LeaderNotReady()
+    for kind in (LeaderNotReady, LeadsAnotherStore):
+        if failed.kind == kind.__name__:
+            return kind()
     kind = _KINDS.get(failed.kind, Internal)
     if kind is Unavailable:
         return Unavailable(

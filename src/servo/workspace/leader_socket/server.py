@@ -4,7 +4,8 @@ A client that disconnects loses only its answer: its batch is committed or not l
 sending it again with the same key tells which.
 
 The socket is in a folder that only its user can enter: a process that can connect has the rights of
-the user.
+the user. The folder may be one that is cleaned from time to time, such as /tmp. A leader whose
+socket file was deleted creates it again within a second.
 """
 
 import contextlib
@@ -20,10 +21,10 @@ import msgspec
 
 from servo.core.events.codec import decode_batch
 from servo.core.events.envelope import Answer, Batch
-from servo.errors import Internal, Invalid, NotFound, ServoError
+from servo.errors import Internal, Invalid, ServoError
 from servo.processes.frames import Frames, framed
 from servo.workspace.address import Address
-from servo.workspace.leader_connection import AnswerOverdue, AskCode
+from servo.workspace.leader_connection import AnswerOverdue, AskCode, LeaderNotReady
 from servo.workspace.leader_socket.messages import (
     RECEIVE_BYTES,
     Answered,
@@ -38,9 +39,11 @@ from servo.workspace.leader_socket.messages import (
     failed_with,
     to_leader,
 )
-from servo.workspace.registry import registry_folder
+from servo.workspace.registry import made_registry_folder
 
 LONGEST_PATH = 100
+LOOK_EVERY = 1.0
+"""Seconds after which a leader that nobody connects to looks for its socket."""
 BACKLOG = 64
 SHORT_FOLDER = "/tmp"  # noqa: S108 - a folder of its own is made there, which only its user enters
 SOCKET_ALONE = "leader.sock"
@@ -50,29 +53,33 @@ SOCKET_ALONE = "leader.sock"
 class LeaderServer:
     """Takes batches from other processes of this machine until it is closed.
 
-    `answer_question` is set by a leader that has user code and stays.
+    `submit` gets each batch with the lease that its sender sees: see `SubmitBatch`.
+    `answer_question` is set by a leader that has user code and stays, as soon as it can answer.
     """
 
-    def __init__(self, address: Address, submit: Callable[[Batch], "Future[Answer]"]) -> None:
+    def __init__(
+        self, address: Address, submit: Callable[[Batch, str | None], "Future[Answer]"]
+    ) -> None:
         self.path = _socket_path(address)
-        self.answer_question: Callable[[AskCode], bytes] = _without_code
+        self.answer_question: Callable[[AskCode], bytes] = _not_yet
         self._submit = submit
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._closing = threading.Lock()
+        self._closed = False
         with contextlib.suppress(FileNotFoundError):
             Path(self.path).unlink()  # of a process that was killed: whoever leads holds the lock
-        self._listener.bind(self.path)
-        Path(self.path).chmod(0o600)
-        self._listener.listen(BACKLOG)
+        self._listener = _listening_at(self.path)
         self._thread = threading.Thread(target=self._accept, name="servo-socket", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Take no more requests."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        with contextlib.suppress(FileNotFoundError):
-            Path(self.path).unlink()
+        with self._closing:
+            self._closed = True
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            with contextlib.suppress(FileNotFoundError):
+                Path(self.path).unlink()
         if Path(self.path).name == SOCKET_ALONE:
             with contextlib.suppress(OSError):
                 Path(self.path).parent.rmdir()
@@ -81,11 +88,25 @@ class LeaderServer:
         while True:
             try:
                 connection, _ = self._listener.accept()
+            except TimeoutError:
+                self._listen_again_if_deleted()
+                continue
             except OSError:
                 return  # closed
             threading.Thread(
                 target=self._serve, args=(connection,), name="servo-caller", daemon=True
             ).start()
+
+    def _listen_again_if_deleted(self) -> None:
+        """Create the socket again if its file was deleted, which nobody can connect to any more."""
+        with self._closing, contextlib.suppress(OSError):  # if it cannot be done now, then later
+            if self._closed or Path(self.path).exists():
+                return
+            folder = Path(self.path).parent
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.stat().st_uid == os.getuid():  # another user may have been faster in /tmp
+                old, self._listener = self._listener, _listening_at(self.path)
+                old.close()
 
     def _serve(self, connection: socket.socket) -> None:
         frames = Frames(to_leader)
@@ -107,7 +128,8 @@ class LeaderServer:
 
     def _commit(self, message: SubmitBatch) -> FromLeader:
         batch = decode_batch(message.batch)
-        return Answered(answer=self._submit(batch).result(message.timeout_ms / 1000))
+        future = self._submit(batch, message.lease)
+        return Answered(answer=future.result(message.timeout_ms / 1000))
 
     def _ask(self, message: AskCode) -> FromLeader:
         return CodeAnswered(answer=self.answer_question(message))
@@ -126,11 +148,24 @@ def _told(answer: Callable[[], FromLeader], timeout_ms: int) -> FromLeader:
         return failed_with(Internal(told, remedy="report this as a bug"))
 
 
-def _without_code(asked: AskCode) -> bytes:
-    raise NotFound(
-        f"the leader has not loaded {asked.location}",
-        remedy="start `servo dev` with this code",
-    )
+def _listening_at(path: str) -> socket.socket:
+    """A socket that takes connections of this user only."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(path)
+        Path(path).chmod(0o600)
+        listener.listen(BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    listener.settimeout(LOOK_EVERY)
+    return listener
+
+
+def _not_yet(asked: AskCode) -> bytes:
+    """The answer of a leader that is still starting."""
+    del asked
+    raise LeaderNotReady
 
 
 def _whole(frames: Frames, data: bytes) -> list[ToLeader | Failed]:
@@ -144,9 +179,7 @@ def _whole(frames: Frames, data: bytes) -> list[ToLeader | Failed]:
 
 def _socket_path(address: Address) -> str:
     """A path that is short enough for a socket, in a folder that only this user can enter."""
-    folder = registry_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = str(folder / f"{address.digest}.{os.getpid()}.sock")
+    path = str(made_registry_folder() / f"{address.digest}.{os.getpid()}.sock")
     if len(os.fsencode(path)) <= LONGEST_PATH:
         return path
     made = tempfile.mkdtemp(prefix="servo-", dir=SHORT_FOLDER)

@@ -55,6 +55,7 @@ class AssetRow(Row, frozen=True, kw_only=True):
     latest_floor: int = 0
     wiped_seq: int = 0
     data_changed_seq: int = 0
+    last_content_hash: str = ""
 
 
 class PartitionStatusRow(Row, frozen=True, kw_only=True):
@@ -82,6 +83,7 @@ class PartitionStatusRow(Row, frozen=True, kw_only=True):
     latest_floor: int = 0
     last_observed_at: datetime | None = None
     data_changed_seq: int = 0
+    last_content_hash: str = ""
 
 
 class DynamicPartitionRow(Row, frozen=True, kw_only=True):
