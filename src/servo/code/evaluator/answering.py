@@ -21,6 +21,8 @@ from servo.code.evaluator.messages import (
     PreviewConditions,
 )
 from servo.code.evaluator.redacted_answers import redacted_answer
+from servo.processes.redacted_output import redacted_prints
+from servo.sdk.resources.redaction import hidden
 
 HANDLERS: Mapping[type[Any], tuple[str, str]] = {
     EvaluateTick: ("schedules", "evaluate_tick"),
@@ -63,4 +65,5 @@ class EvaluatorHere:
     def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer to a question, however long it takes."""
         del seconds
-        return answer_to(self._loaded, question)
+        with redacted_prints(hidden()):
+            return answer_to(self._loaded, question)
