@@ -100,3 +100,14 @@ def test_a_segment_that_reaches_over_the_last_entry_read_is_not_the_end() -> Non
     reader = LedgerReader(store, PATHS)
     assert not reader.ends_after(3)
     assert reader.ends_after(6)
+
+
+def test_an_archived_entry_wins_over_another_object_in_its_slot() -> None:
+    store = BusyStore(count=6, appended=0)
+    archive_range(store, PATHS, 1, 4)
+    archived = store.get(PATHS.ledger_entry(2)).data
+    late = Entry(seq=2, epoch=1, owner="late", nonce="late", ts=START, prev_hash="", fold_version=1)
+    _ = store.put(PATHS.ledger_entry(2), encode_entry(late, [])[0])
+    reader = LedgerReader(store, PATHS)
+    assert reader.read_bytes(2) == archived
+    assert [entry.owner for entry, _ in reader.forward(0)] == ["o"] * 6

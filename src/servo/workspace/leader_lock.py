@@ -27,7 +27,7 @@ from pathlib import Path
 
 import msgspec
 
-from servo.errors import ServoError, Unavailable
+from servo.errors import Corrupt, ServoError, Unavailable
 from servo.leader.lease import HostedTriggers, LeaderAdvert
 from servo.leader.loaded_code import LoadedCode
 from servo.workspace.address import Address
@@ -107,8 +107,10 @@ class LeaderLock:
     def keep(self) -> LockState:
         """Make a new lock file if somebody has deleted ours, and hold that.
 
-        Whoever makes one first holds it: the other process if a command came before us.
+        Whoever makes one first holds it: the other process if a command came before us. `Corrupt`
+        if the whole folder of the store was deleted: nothing can be written or read there again.
         """
+        self._check_store()
         with suppress(OSError, ServoError):  # if no file can be made here, nobody else can either
             if self._fd is None or self._is_found(self._fd):
                 return LockState.KEPT
@@ -121,6 +123,13 @@ class LeaderLock:
             self._fd = new
             return LockState.RESTORED
         return LockState.KEPT
+
+    def _check_store(self) -> None:
+        if self._store_fd is not None and os.fstat(self._store_fd).st_nlink == 0:
+            raise Corrupt(
+                f"the folder {self._store} was deleted, and the workspace with it",
+                remedy="restore it from a backup, or repeat the command to begin a new workspace",
+            )
 
     def _names_another(self) -> bool:
         """Whether the file that is found says that another process leads.

@@ -370,6 +370,21 @@ def test_inbox_objects_are_sequenced_once_and_removed() -> None:
     assert list(leader.ports.store.list_after(leader.paths.inbox_prefix)) == []
 
 
+def test_an_inbox_object_stays_until_its_batch_is_durable() -> None:
+    store = new_store()
+    leader = HandLeader(store)
+    full = Unavailable("full", may_have_applied=False)
+    store.mood = lambda key: full if "ledger" in key else None
+    key = leader.paths.inbox_item("01ABC")
+    _ = MemoryStore.create(store, key, encode_batch(Batch(id="b", events=(request(),))))
+    leader.run_for(timedelta(seconds=5))
+    assert [meta.key for meta in store.list_after(leader.paths.inbox_prefix)] == [key]
+    store.mood = _cheerful
+    leader.run_for(timedelta(seconds=5))
+    assert "run_1" in leader.engine.state.runs.rows
+    assert list(store.list_after(leader.paths.inbox_prefix)) == []
+
+
 def test_an_inbox_object_that_is_no_batch_becomes_a_dead_letter() -> None:
     leader = HandLeader(new_store())
     leader.ports.store.create(leader.paths.inbox_item("junk"), b"\xff not json")

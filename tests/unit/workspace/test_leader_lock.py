@@ -1,12 +1,13 @@
 """One process holds the lock of a workspace, and keeps it although its file is deleted."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from servo.errors import Unavailable
+from servo.errors import Corrupt, Unavailable
 from servo.leader.lease import LeaderAdvert
 from servo.workspace.address import Address
 from servo.workspace.leader_lock import LeaderLock, LockState, leader_here, lock_of
@@ -91,18 +92,6 @@ def test_files_whose_numbers_change_are_no_reason_to_give_up(
     lock.release()
 
 
-def test_a_folder_that_is_deleted_with_its_lock_is_not_made_again(tmp_path: Path) -> None:
-    lock = LeaderLock(Address.of(str(tmp_path / "store")))
-    assert lock.acquire()
-    (tmp_path / "store").rename(tmp_path / "gone")
-    (tmp_path / "gone" / ".locks" / "default.default.leader").unlink()
-    (tmp_path / "gone" / ".locks").rmdir()
-    (tmp_path / "gone").rmdir()
-    assert lock.keep() is LockState.KEPT
-    assert not (tmp_path / "store").exists()
-    lock.release()
-
-
 def test_a_lock_that_cannot_be_opened_is_reported_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a file")
     with pytest.raises(Unavailable, match=r"store/\.locks"):
@@ -131,4 +120,16 @@ def test_a_leader_elsewhere_or_without_a_lock_has_none_here(changes: dict[str, s
     assert lock.acquire()
     leader = LeaderAdvert(pid=1, machine=machine_id(), lock=lock.name, lock_inode=lock.inode)
     assert lock_of(replace(leader, **changes)) is None
+    lock.release()
+
+
+def test_a_leader_whose_folder_was_deleted_is_told_so_and_makes_no_new_one(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    lock = LeaderLock(Address.of(str(folder)))
+    assert lock.acquire()
+    assert lock.keep() is LockState.KEPT
+    shutil.rmtree(folder)
+    with pytest.raises(Corrupt, match=f"the folder {folder} was deleted"):
+        _ = lock.keep()
+    assert not folder.exists()
     lock.release()
