@@ -19,13 +19,17 @@ from servo.code.loader import load_project
 from servo.core.declared import Declared
 from servo.errors import Invalid, NotFound, ServoError
 from servo.processes.own_code import is_own
+from servo.processes.redacted_output import RedactedOutput
 from servo.sdk.definitions.executors import ExecutorDefinition
 from servo.sdk.definitions.needs import check_resources, near_misses
 from servo.sdk.definitions.project import Project
 from servo.sdk.resources.environment import set_environment
+from servo.sdk.resources.redaction import hidden
+from servo.sdk.resources.struct_redaction import Rules, kept, redact
 from servo.sdk.selection.selection import AssetSelection
 from servo.sdk.triggers.resolution import declared
 from servo.workspace.code_location import CodeLocation
+from servo.workspace.redacted_events import RULES
 from servo.workspace.typed_paths import is_file
 
 AS_DAGSTER = "as-dagster"
@@ -54,6 +58,9 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
     def fingerprint(self) -> str:
         """The files as they are now; differs as soon as one is edited, added or removed."""
         return fingerprint(self.files)
+
+
+_RULES: Rules = {**RULES, Examined: kept("files", "jobs", "selected")}
 
 
 def imported_files(folder: Path) -> tuple[str, ...]:
@@ -132,6 +139,7 @@ def main() -> None:
     code, folder, as_dagster = sys.argv[1], Path(sys.argv[2]), AS_DAGSTER in sys.argv[3:given]
     answer = os.dup(1)
     os.dup2(2, 1)
+    output = RedactedOutput(hidden())
     set_environment(os.environ)
     try:
         project = load_project(code, folder, as_dagster=as_dagster)
@@ -150,8 +158,8 @@ def main() -> None:
         message = f"{code} cannot be imported: {type(error).__name__}: {error}; fix the code"
         found = Examined(files=watched_files(code, folder, error), error=message)
     with os.fdopen(answer, "wb") as out:
-        out.write(msgspec.json.encode(found))
-    sys.stderr.flush()
+        out.write(msgspec.json.encode(redact(found, hidden(), _RULES)))
+    output.finish()
     os._exit(0)  # do not wait for threads that user code started
 
 

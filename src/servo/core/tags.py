@@ -55,6 +55,22 @@ CODE_LABEL = "servo/code"
 """The label of a run or a backfill that names the code it was planned from."""
 
 
+SCHEDULE_LABEL = "servo/schedule"
+"""The label of a run that names the schedule which requested it."""
+
+
+SENSOR_LABEL = "servo/sensor"
+"""The label of a run that names the sensor which requested it."""
+
+
+BACKFILL_LABEL = "servo/backfill"
+"""The label of a run that names its backfill."""
+
+
+CHOSEN_LABEL = "servo/partitions"
+"""The label of a backfill with the status that its partitions were chosen by."""
+
+
 def request_tags(
     given: Mapping[str, str],
     *,

@@ -15,7 +15,6 @@ from servo.execution.hooks import Hooks
 from servo.execution.invoke import Calls
 from servo.execution.metering import Meter
 from servo.execution.outputs.patience import StoreOutage
-from servo.execution.redact import redacted
 from servo.leader.assignments import Assignment, TaskResult
 from servo.ports.clock import Clock
 from servo.processes.frames import sendable
@@ -23,6 +22,7 @@ from servo.processes.own_code import is_machinery
 from servo.processes.stopping import end_if_forked, is_from_outside
 from servo.sdk.assets.results import Failure, RetryRequested
 from servo.sdk.resources.redaction import hidden
+from servo.workspace.redacted_events import without_secrets
 
 STORE_UNAVAILABLE = "StoreUnavailable"
 MAX_DETAIL = 16_000
@@ -70,7 +70,7 @@ class Runner:
         end_if_forked(self._pid)
         if self._hooks is not None and key is not None:
             self._hooks.after(work, key, done, raised)
-        done = redacted(done, hidden())
+        done = without_secrets(done)
         log, cost = self._keep(work), meter.cost()
         if log is None and cost is None:
             return done

@@ -18,7 +18,6 @@ from servo.core.keys import AssetKey
 from servo.execution.checks.running import FOUND, Checking
 from servo.execution.outputs.store import StagedOutput
 from servo.execution.outputs.storing import Storing
-from servo.execution.redact import redacted
 from servo.execution.returned import MadeAsset, Returned
 from servo.leader.assignments import Assignment, CheckOutcome, ReportedAsset, TaskResult
 from servo.processes.frames import sendable
@@ -28,8 +27,8 @@ from servo.sdk.assets.context import AssetExecutionContext
 from servo.sdk.assets.results import AssetObservation, ObserveResult, Skip
 from servo.sdk.checks.definition import AssetCheckResult
 from servo.sdk.metadata.entries import encode_metadata
-from servo.sdk.resources.redaction import hidden
 from servo.sdk.resources.resources import Resources
+from servo.workspace.redacted_events import without_secrets
 
 DATA_VERSION_TAG = "dagster/data_version"
 
@@ -88,7 +87,7 @@ class Making:
     def commit(self, result: TaskResult) -> None:
         """Make what was stored count, if the execution succeeded."""
         if self._staged and result.outcome is TaskOutcome.SUCCEEDED:
-            self._storing.commit(self._staged, redacted(result, hidden()))
+            self._storing.commit(self._staged, without_secrets(result))
 
     def _take(self, told: Iterable[Returned], checks: Mapping[AssetKey, Checking]) -> Skip | None:
         """Note what comes, and store what needs no check before it is stored."""

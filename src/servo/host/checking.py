@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import msgspec
 
 from servo.code.examine import examine_each
-from servo.code.loader import load_location
 from servo.core.events.assets import AssetDefinition
 from servo.errors import Invalid
+from servo.host.import_here import import_here
 from servo.host.location_code import refuse_shared
 from servo.sdk.definitions.needs import check_resources, near_misses
 from servo.workspace.code_location import CodeLocation
@@ -29,7 +29,7 @@ class LocationReport(msgspec.Struct, frozen=True, kw_only=True):
 def report_locations(locations: Sequence[CodeLocation]) -> list[LocationReport]:
     """The assets and errors of every location; errors of an only one are raised."""
     if len(locations) == 1:
-        project = load_location(locations[0])
+        project = import_here(locations[0])
         return [LocationReport(location=locations[0].name, assets=project.definitions())]
     found = zip(locations, examine_each(locations), strict=True)
     return [
@@ -41,7 +41,7 @@ def report_locations(locations: Sequence[CodeLocation]) -> list[LocationReport]:
 def check_locations(locations: Sequence[CodeLocation]) -> list[LocationReport]:
     """The same, with missing resources as errors and hints about misspelt dependencies."""
     if len(locations) == 1:
-        project = load_location(locations[0])
+        project = import_here(locations[0])
         check_resources(project)
         hints, assets = tuple(near_misses(project)), project.definitions()
         return [LocationReport(location=locations[0].name, assets=assets, hints=hints)]

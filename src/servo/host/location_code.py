@@ -10,12 +10,12 @@ from pathlib import Path
 from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion
 from servo.code.examine import Examined, watched_files
 from servo.code.finding import is_here
-from servo.code.loader import load_location
 from servo.code.process_setup import ProcessSetup
 from servo.code.sources import loaded_code
 from servo.core.declared import Declared
 from servo.errors import Invalid, Unavailable
 from servo.host.evaluators import evaluator_here
+from servo.host.import_here import import_here
 from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.host.same_code import wait_for_version
@@ -28,6 +28,7 @@ from servo.sdk.triggers.resolution import declared
 from servo.workspace.address import Address
 from servo.workspace.code_location import CodeLocation
 from servo.workspace.composition import without_user_libraries
+from servo.workspace.redacted_events import without_secrets
 from servo.workspace.workspace import Workspace
 
 
@@ -66,8 +67,8 @@ class LocationCode:
     def project(self) -> Project:
         """What the code defines."""
         if self._project is None:
-            self._project = load_location(self.location)
-            self._declared = declared(self._project)
+            self._project = import_here(self.location)
+            self._declared = without_secrets(declared(self._project))
             self._executor = self._project.executor
         return self._project
 

@@ -55,6 +55,7 @@ from servo.workspace.composition import open_world
 from servo.workspace.instance.instance import ServoInstance
 from servo.workspace.leader_lock import Leader
 from servo.workspace.leading import LedByAnother, try_to_lead, who_leads
+from servo.workspace.redacted_events import without_secrets
 from servo.workspace.workspace import Workspace
 
 
@@ -325,7 +326,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
     waiting = Waiting(service)
     channel = FollowingChannel(LeaderInThisProcess(service), waiting)
     workspace = Workspace(instance.address, world, channel, actor=service.identity)
-    declared = Declared(assets=project.definitions())
+    declared = without_secrets(Declared(assets=project.definitions()))
     with providing(project.secrets), led, instance.led_by(service):
         found = service.read(lambda state: changes(state, IN_PROCESS, declared))
         submit_deployment(workspace, found, declared)
@@ -338,7 +339,7 @@ def _materialize(  # noqa: PLR0913 - the options people know
             dynamic_partitions=instance,
         )
         prepared = PreparedRun(
-            plan=plan,
+            plan=without_secrets(plan),
             text="all assets" if selection is None else str(selection),
             location=IN_PROCESS,
             labels={**_label(named), **by_name(tags, what="materialize: tags")},

@@ -149,3 +149,26 @@ def test_somebody_is_told_before_the_first_value_is_known() -> None:
     made.add("a secret")
     made.add("another secret")
     assert told == [False]
+
+
+@given(st.data())
+def test_what_is_settled_holds_no_part_of_a_value_that_goes_on(data: st.DataObject) -> None:
+    secret = "abcab-secret-abcab"
+    known = Redaction()
+    known.add(secret)
+    text = data.draw(st.lists(st.sampled_from(["abc", "ab-", secret, "x\n", "-abcab"]), max_size=8))
+    whole = "".join(text).encode()
+    cut = data.draw(st.integers(0, len(whole)))
+    shown, rest = known.settled(whole[:cut])
+    assert shown + known.data(rest + whole[cut:]) == known.data(whole)
+
+
+def test_a_number_of_a_few_digits_is_no_secret_in_an_identity() -> None:
+    known = Redaction()
+    for value in ("5432", "12345678", "word"):
+        known.add(value)
+    assert not known.holds_secret("17654321")
+    assert not known.holds_secret("port 5432")
+    assert known.holds_secret("12345678")
+    assert known.holds_secret("a-word-of-honour")
+    assert known.text("port 5432") == "port ***"

@@ -14,12 +14,10 @@ from servo.core.events.runs import BackfillSource, PlanCreated, RunRequested
 from servo.core.partition_lists import parse_partition_list
 from servo.core.plan import Plan
 from servo.core.state.rows.automation import BackfillRow
-from servo.core.tags import PRIORITIES
+from servo.core.tags import BACKFILL_LABEL, PRIORITIES
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
-from servo.workspace.run_requests import WantedRun, run_events
-
-BACKFILL_LABEL = "servo/backfill"
+from servo.workspace.run_requests import WantedRun
 
 
 def chunk_run(
@@ -47,7 +45,7 @@ def chunk_run(
         text=f"backfill {row.backfill_id}: chunk {index + 1} of {row.total_chunks}",
         location=row.location or records.location,
     )
-    return run_events(records.store, records.paths, records.salt, wanted)
+    return records.run_events(wanted)
 
 
 def chunk_head(row: BackfillRow, index: int, requested: RunRequested) -> BackfillChunkPlanned:

@@ -24,7 +24,7 @@ from servo.core.ids import TenantId, WorkspaceId, backfill_id
 from servo.core.keys import AssetKey
 from servo.core.partition_lists import partition_list_bytes, partition_list_digest
 from servo.core.state.rows.automation import BackfillRow
-from servo.core.tags import MAX_PRIORITY
+from servo.core.tags import CHOSEN_LABEL, MAX_PRIORITY
 from servo.errors import Invalid, NotFound
 from servo.ledger.paths import Paths
 from servo.planning.backfills import Backfilled, OfOne
@@ -36,7 +36,6 @@ from servo.projection.read.reader import Snapshot
 INLINE_PARTITIONS = 2_000
 INLINE_BYTES = 100_000
 MAX_CHUNK_BYTES = 200_000
-CHOSEN_LABEL = "servo/partitions"
 
 Which = Literal["", "all", "missing", "failed", "stale"]
 

@@ -20,6 +20,9 @@ from servo.code.evaluator.messages import (
     PlanRun,
     PreviewConditions,
 )
+from servo.code.evaluator.redacted_answers import redacted_answer
+from servo.processes.redacted_output import redacted_prints
+from servo.sdk.resources.redaction import hidden
 
 HANDLERS: Mapping[type[Any], tuple[str, str]] = {
     EvaluateTick: ("schedules", "evaluate_tick"),
@@ -40,8 +43,8 @@ wait for the imports of all the others.
 
 
 def answer_to(loaded: LoadedLocation, question: EvaluatorQuestion) -> EvaluatorAnswer:
-    """The answer to a question."""
-    return handler_of(type(question))(loaded, question)
+    """The answer to a question, without secrets."""
+    return redacted_answer(handler_of(type(question))(loaded, question))
 
 
 def handler_of(question: type[Any]) -> Callable[[LoadedLocation, Any], EvaluatorAnswer]:
@@ -62,4 +65,5 @@ class EvaluatorHere:
     def ask(self, question: EvaluatorQuestion, seconds: float) -> EvaluatorAnswer:
         """The answer to a question, however long it takes."""
         del seconds
-        return answer_to(self._loaded, question)
+        with redacted_prints(hidden()):
+            return answer_to(self._loaded, question)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from servo.code.evaluator.handed_back import checked_request, refuse_config
 from servo.code.evaluator.history import History
 from servo.code.evaluator.messages import RequestedRun
 from servo.code.evaluator.plan_store import PlanStore
@@ -46,10 +47,9 @@ from servo.sdk.resources.resources import InitResourceContext, Resources, open_r
 from servo.sdk.triggers.resolution import Resolved, resolve
 from servo.sdk.triggers.run_requests import RunRequest
 from servo.sdk.triggers.targets import Target
-from servo.workspace.run_requests import WantedRun, run_events, with_config
+from servo.workspace.redacted_events import redact_tags_of_runs
+from servo.workspace.run_requests import WantedRun, with_config
 
-SCHEDULE_LABEL = "servo/schedule"
-SENSOR_LABEL = "servo/sensor"
 UP_TO_DATE = "nothing it selects is stale"
 
 
@@ -118,6 +118,7 @@ class LoadedLocation:
 
         `changing` are the dynamic partitions that come and go in the same batch, before the run.
         """
+        request = checked_request(request, trigger.what)
         resolved = self._resolved(trigger, request)
         labels = self._labels(trigger, resolved.job, request)
         asked = resolved
@@ -140,8 +141,7 @@ class LoadedLocation:
             text=_text(trigger, resolved),
             location=self.records.location,
         )
-        held = self.records
-        requested, planned = run_events(held.store, held.paths, held.salt, wanted)
+        requested, planned = self.records.run_events(wanted)
         return RequestedRun(requested=requested, planned=planned)
 
     def run_of(  # noqa: PLR0913 - all that a request of a run holds
@@ -177,7 +177,7 @@ class LoadedLocation:
             location=held.location,
             text=text,
         )
-        requested, planned = run_events(held.store, held.paths, held.salt, asked)
+        requested, planned = held.run_events(asked)
         return RequestedRun(requested=requested, planned=planned)
 
     def _stale(self, keys: tuple[AssetKey, ...], partition: str | None) -> tuple[AssetKey, ...]:
@@ -237,7 +237,9 @@ class LoadedLocation:
         own = {**job.tags, **job.run_tags, JOB_LABEL: job.name} if job else {}
         if request.partition_key is not None:
             own[PARTITION_LABEL] = str(request.partition_key)
-        return with_config({**own, **(request.tags or {}), **trigger.labels}, config)
+        refuse_config(config, trigger.what)
+        labels = with_config({**own, **(request.tags or {}), **trigger.labels}, config)
+        return redact_tags_of_runs(labels, hidden())
 
     def _checks(self, keys: tuple[AssetKey, ...], request: RunRequest, what: str) -> Plan:
         """The plan of a run of some checks, and of the assets it also names."""

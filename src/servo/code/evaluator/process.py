@@ -22,6 +22,7 @@ from servo.code.evaluator.answering import answer_to
 from servo.code.evaluator.loaded_location import EvaluatorEnvironment, LoadedLocation, told
 from servo.code.evaluator.messages import Evaluated, EvaluatorAnswer, Started, questions
 from servo.code.evaluator.plan_store import PlanStore
+from servo.code.evaluator.redacted_answers import redacted_answer
 from servo.code.loader import load_location
 from servo.code.process_setup import RECEIVE_BYTES, ProcessSetup, open_instance
 from servo.errors import Invalid
@@ -29,7 +30,9 @@ from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, framed
 from servo.processes.lifetime import die_with
+from servo.processes.redacted_output import RedactedOutput
 from servo.sdk.resources.environment import set_environment
+from servo.sdk.resources.redaction import hidden
 from servo.sdk.resources.secrets import set_secrets
 from servo.workspace.composition import open_to_read
 
@@ -48,25 +51,31 @@ def main() -> int:
     asker = socket.socket(fileno=int(sys.argv[1]))
     asker.set_inheritable(False)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # standard output belongs to the caller
+    output = RedactedOutput(hidden())
     ends = (asker.fileno(), os.environ.get(MARK, ""))
     threading.Thread(target=die_with, args=ends, daemon=True).start()
     try:
         for place in received(asker, msgspec.msgpack.Decoder(EvaluatorSetup)):
-            return _serve(asker, place)
+            return _serve(asker, place, output)
     except (BrokenPipeError, ConnectionResetError):
         pass  # the caller has ended
+    finally:
+        output.finish()
     return 0
 
 
-def _serve(asker: socket.socket, place: EvaluatorSetup) -> int:
+def _serve(asker: socket.socket, place: EvaluatorSetup, output: RedactedOutput) -> int:
     try:
         loaded = open_location(place)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
-        _send(asker, Started(error=told(error)))
+        output.drain()
+        _send(asker, redacted_answer(Started(error=told(error))))
         return 1
     _send(asker, Started())
     for question in received(asker, questions):
-        _send(asker, answer_to(loaded, question))
+        answer = answer_to(loaded, question)
+        output.drain()  # whoever gets the answer may end this process
+        _send(asker, answer)
     return 0
 
 
@@ -119,6 +128,4 @@ def _send(asker: socket.socket, answer: EvaluatorAnswer) -> None:
 
 if __name__ == "__main__":
     _code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(_code)  # do not wait for threads that user code left running

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from servo.code.conditions.sets import SetsOnDemand
+from servo.code.evaluator.handed_back import refuse_config
 from servo.code.evaluator.loaded_location import LoadedLocation
 from servo.code.evaluator.messages import PlanRetry, PlanRun, Refused, RunPlanned
 from servo.code.evaluator.refusals import refused
@@ -69,7 +70,9 @@ def _planned(loaded: LoadedLocation, question: PlanRun) -> RunPlanned:
     project = loaded.project
     config = RunConfig.of(question.config).to_config_dict() if question.config else {}
     scope = _scope(project, question)
-    config = config or scope.config
+    if not config:
+        config = scope.config
+        refuse_config(config, f"job {question.job}")
     check_config(project, config)
     named = (*question.partitions, *(PartitionKeyRange(*pair) for pair in question.ranges))
     plan = plan_assets(

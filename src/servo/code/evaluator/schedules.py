@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from servo.code.evaluator.loaded_location import (
-    SCHEDULE_LABEL,
     UP_TO_DATE,
     LoadedLocation,
     Trigger,
@@ -14,6 +13,7 @@ from servo.code.evaluator.loaded_location import (
 )
 from servo.code.evaluator.messages import Evaluated, EvaluatedMany, EvaluateTick, EvaluateTicks
 from servo.core.events.runs import ScheduleSource
+from servo.core.tags import SCHEDULE_LABEL
 from servo.errors import Unavailable
 from servo.sdk.triggers.resolution import find_schedule
 from servo.sdk.triggers.run_requests import RunRequest, SensorResult

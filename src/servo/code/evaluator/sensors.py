@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from servo.code.evaluator.handed_back import check_result
 from servo.code.evaluator.loaded_location import (
-    SENSOR_LABEL,
     UP_TO_DATE,
     LoadedLocation,
     Trigger,
@@ -29,6 +29,7 @@ from servo.code.evaluator.messages import (
 from servo.code.evaluator.watching import SensorFinding, look_at_asset, look_at_assets, look_at_runs
 from servo.core.events.assets import DynamicPartitionsChanged
 from servo.core.events.runs import SensorSource
+from servo.core.tags import SENSOR_LABEL
 from servo.errors import Invalid
 from servo.sdk.partitions.definition import (
     AddDynamicPartitionsRequest,
@@ -208,6 +209,7 @@ def _requested(
             remedy=f"request at most {MOST_RUNS:,}, and continue from a cursor next time",
         )
     trigger = _trigger(sensor, asked.eval_id)
+    check_result(found, trigger.what)
     dynamic = _news(
         loaded, [_changed(sensor, one) for one in found.dynamic_partitions_requests or ()]
     )

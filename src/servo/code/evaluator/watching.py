@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from servo.code.evaluator.history import HistoryCursor
-from servo.code.evaluator.loaded_location import SENSOR_LABEL, LoadedLocation, told
+from servo.code.evaluator.loaded_location import LoadedLocation, told
 from servo.code.evaluator.messages import EvaluateSensor
 from servo.core.keys import AssetKey
 from servo.core.positions import Position
 from servo.core.state.rows.assets import MaterializationRow
 from servo.core.state.rows.execution import RunRow
-from servo.core.tags import JOB_LABEL
+from servo.core.tags import JOB_LABEL, SENSOR_LABEL
 from servo.errors import Invalid
 from servo.projection.read.reader import Snapshot
 from servo.sdk.selection.selection import AssetSelection

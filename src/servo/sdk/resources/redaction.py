@@ -14,19 +14,26 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
+from servo.errors import Invalid
+
 STARS = "***"
 MIN_CHARACTERS = 4
 MIN_LINE = 8
 MIN_ENCODED = 4
+MIN_DIGITS = 8
 MAX_VALUES = 1_000
 
 
 class _Known(NamedTuple):
-    """All spellings of the registered values."""
+    """All spellings of the registered values.
+
+    `telling` are those that hardly occur by chance.
+    """
 
     values: dict[str, None]
     spellings: tuple[bytes, ...]
     longest: int
+    telling: tuple[bytes, ...] = ()
 
 
 class Redaction:
@@ -35,19 +42,20 @@ class Redaction:
     def __init__(self) -> None:
         self._values: dict[str, None] = {}
         self._known = _Known(self._values, (), 0)
-        self._before_first: Callable[[], None] | None = None
+        self._before_first: list[Callable[[], None]] = []
 
     def before_first(self, tell: Callable[[], None]) -> None:
-        """Set a callback for the first registered value."""
-        self._before_first = tell
+        """Add a callback for the first registered value."""
+        self._before_first.append(tell)
 
     def add(self, value: object) -> None:
         """Redact a value from now on."""
         text = str.__str__(value) if isinstance(value, str) else str(value)
         if text in self._values or len(text.strip()) < MIN_CHARACTERS:
             return
-        if self._before_first is not None and not self._values:
-            self._before_first()
+        if not self._values:
+            for tell in self._before_first:
+                tell()
         # A copy of the dictionary: another thread may add a value meanwhile.
         self._values = dict.fromkeys([*self._values, text][-MAX_VALUES:])
 
@@ -78,6 +86,26 @@ class Redaction:
         # A value that is cut off at the start is not found; it lies within the longest spelling.
         return self.data(data[-(most + longest) :])[longest:][-most:]
 
+    def settled(self, data: bytes) -> tuple[bytes, bytes]:
+        """The start of data that is still being written, redacted, and the rest, which is not.
+
+        What follows can complete no value that begins before the rest.
+        """
+        known = self._all()
+        cut = max(len(data) - max(known.longest - 1, 0), 0)
+        for start, end in _merged(_found(data, known.spellings)):
+            if start < cut < end:
+                cut = start
+        return self.data(data[:cut]), data[cut:]
+
+    def holds_secret(self, text: str) -> bool:
+        """Whether a text holds a value, other than a number of a few digits.
+
+        Such a number, like a port, occurs by chance in offsets and timestamps.
+        """
+        data = text.encode(errors="surrogatepass")
+        return any(spelling in data for spelling in self._all().telling)
+
     def longest_spelling(self) -> int:
         """The maximum length of a spelling in bytes, which readers need to overlap their chunks."""
         return self._all().longest
@@ -94,7 +122,9 @@ class Redaction:
         values = self._values
         if self._known.values is not values:
             found = {s for value in values for s in _spellings(value)}
-            self._known = _Known(values, tuple(sorted(found)), max(map(len, found), default=0))
+            telling = {s for value in values if _is_telling(value) for s in _spellings(value)}
+            longest = max(map(len, found), default=0)
+            self._known = _Known(values, tuple(sorted(found)), longest, tuple(sorted(telling)))
         return self._known
 
 
@@ -124,6 +154,10 @@ def _spellings(value: str) -> set[bytes]:
     plain = {value, stripped, *(line for line in lines if len(line) >= MIN_LINE)}
     written = {spelling for text in plain for spelling in _written(text)}
     return written | _encoded(value) | _encoded(stripped)
+
+
+def _is_telling(value: str) -> bool:
+    return not value.strip().isdecimal() or len(value.strip()) >= MIN_DIGITS
 
 
 def _written(text: str) -> Iterator[bytes]:
@@ -178,3 +212,16 @@ _hidden = Redaction()
 def hidden() -> Redaction:
     """The redaction of this process."""
     return _hidden
+
+
+def refuse_secrets(text: str, what: str, *, remedy: str = "leave it out") -> None:
+    """Raise `Invalid` if a text holds a secret.
+
+    For text that cannot be redacted, because it identifies something or user code gets it back.
+    """
+    if _hidden.holds_secret(text):
+        raise Invalid(
+            f"{what} contains a value that was read from a Secret or an EnvVar, "
+            "and it would be stored",
+            remedy=f"{remedy}; read a value that is not secret with os.environ",
+        )

@@ -40,7 +40,9 @@ from servo.processes.asset_log import LOG_FORMAT, asset_log
 from servo.processes.descendants import MARK
 from servo.processes.frames import Frames, sendable
 from servo.processes.lifetime import die_with
+from servo.processes.redacted_output import RedactedOutput
 from servo.processes.stopping import STOPPED, Interrupted, is_from_outside
+from servo.sdk.definitions.project import Project
 from servo.sdk.resources.environment import set_environment
 from servo.sdk.resources.redaction import hidden
 from servo.sdk.resources.secrets import set_secrets
@@ -95,8 +97,10 @@ def _work_for(
     drawing: Drawing,
 ) -> int:
     hidden().before_first(crash_record.has_secrets)
+    printed = RedactedOutput(hidden())
     try:
-        runner = _runner(setup, output, crash_record)
+        project = _project(setup, printed)
+        runner = _runner(setup, project, output, crash_record)
     except ServoError as error:
         pool.sendall(frame(Broken(message=sendable(hidden().text(str(error))))))
         return 1
@@ -121,10 +125,19 @@ def _note_limit(crash_record: CrashRecord, clock: Clock, seconds: float, what: s
     crash_record.limit(clock.monotonic() + seconds if seconds else 0.0, what)
 
 
-def _runner(setup: ProcessSetup, output: int, crash_record: CrashRecord) -> Runner:
+def _project(setup: ProcessSetup, printed: RedactedOutput) -> Project:
     set_environment(os.environ)
-    project = load_location(setup.location)
+    try:
+        project = load_location(setup.location)
+    finally:
+        printed.finish()  # what is printed later is captured
     set_secrets(project.secrets)
+    return project
+
+
+def _runner(
+    setup: ProcessSetup, project: Project, output: int, crash_record: CrashRecord
+) -> Runner:
     # After the import: user code may set what the store's credentials are found by.
     world, paths = open_to_read(setup.address.store), setup.address.paths
     clock, store = world.clock, world.store

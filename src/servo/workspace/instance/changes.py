@@ -12,6 +12,7 @@ from servo.leader.service import Service
 from servo.ports.world import World
 from servo.workspace.address import Address
 from servo.workspace.channels import AnyChannel, LeaderInThisProcess
+from servo.workspace.redacted_events import without_secrets
 from servo.workspace.workspace import Workspace
 
 
@@ -33,7 +34,7 @@ class Changes:
             self._service = before
 
     def commit(self, *events: Event) -> None:
-        """Submit events as one batch; `Conflict` if the workspace refuses them."""
+        """Submit events as one batch, redacted; `Conflict` if the workspace refuses them."""
         if not events:
             return
         channel = (
@@ -41,4 +42,8 @@ class Changes:
             if self._service is None
             else LeaderInThisProcess(self._service)
         )
-        _ = Workspace(self._address, self._world, channel).submit(*events).checked()
+        _ = (
+            Workspace(self._address, self._world, channel)
+            .submit(*without_secrets(events))
+            .checked()
+        )

@@ -46,6 +46,7 @@ from servo.sdk.assets.specs import to_key
 from servo.sdk.metadata.entries import encode_metadata
 from servo.sdk.partitions.definition import checked_keys
 from servo.sdk.partitions.text import partitions_from_text
+from servo.sdk.resources.redaction import refuse_secrets
 from servo.workspace.address import IN_MEMORY, Address
 from servo.workspace.composition import in_memory, open_to_read, open_world
 from servo.workspace.instance.changes import Changes
@@ -284,6 +285,7 @@ class ServoInstance:
         """The key that a partition is stored under, if it is known how its asset is divided."""
         if partition is None:
             return None
+        refuse_secrets(partition, f"the partition key of an event of {key}")
         name = key.canonical()
         strings = [
             row.partitions for row in self._rows("assets", AssetRow) if row.asset_key == name
@@ -389,6 +391,8 @@ class ServoInstance:
         keys = checked_keys(dict.fromkeys(partition_keys), what=f"partitions {partitions_def_name}")
         known = set(self.get_dynamic_partitions(partitions_def_name))
         added = tuple(key for key in keys if key not in known)
+        for key in added:
+            refuse_secrets(key, f"a new key of {partitions_def_name}")
         if added:
             self._changes.commit(
                 DynamicPartitionsChanged(set_name=partitions_def_name, added=added)
@@ -436,6 +440,9 @@ class ServoInstance:
     def push_sensor_messages(self, sensor_name: str, payloads: Mapping[str, Any]) -> None:
         """Send many messages to a push sensor, each under its id, in the order given."""
         self._check_pushed(sensor_name)
+        for name, payload in payloads.items():
+            refuse_secrets(name, f"the id of a message to {sensor_name}")
+            refuse_secrets(as_json(payload), f"a message to {sensor_name}")
         store, paths = self.world.store, self.paths
         events = [
             message(store, paths, sensor_name, name, as_json(payload))
