@@ -1,8 +1,7 @@
 """What an execution has committed is never executed again, however its leader ended."""
 
 import signal
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,11 +36,6 @@ def below(made):
     return sum(made)
 """
 )
-
-
-@pytest.fixture
-def gates(tmp_path: Path) -> Gates:
-    return Gates(tmp_path / "gates")
 
 
 @pytest.fixture
@@ -95,17 +89,11 @@ def big():
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(mount_disk: Callable[[str], Path]) -> Path:
     """A filesystem of six MiB, of which four are taken."""
-    mounted = tmp_path / "small"
-    mounted.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=6m", "tmpfs", str(mounted)]
-    done = subprocess.run(["mount", *options], check=False, capture_output=True, text=True)  # noqa: S607 - wherever mount is
-    if done.returncode != 0:
-        pytest.skip(f"NOT TESTED on a full disk: may not mount one ({done.stderr.strip()})")
-    (mounted / "ballast").write_bytes(b"x" * (4 << 20))
-    yield mounted
-    subprocess.run(["umount", "--lazy", str(mounted)], check=True)  # noqa: S607 - likewise
+    disk = mount_disk("size=6m")
+    (disk / "ballast").write_bytes(b"x" * (4 << 20))
+    return disk
 
 
 def test_an_output_that_the_disk_has_no_space_for_waits_for_it(

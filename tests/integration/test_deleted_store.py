@@ -23,8 +23,9 @@ def gated():
 )
 
 
-def test_a_run_whose_store_is_deleted_ends_within_seconds_and_says_why(tmp_path: Path) -> None:
-    gates = Gates(tmp_path / "gates")
+def test_a_run_whose_store_is_deleted_ends_within_seconds_and_says_why(
+    tmp_path: Path, gates: Gates
+) -> None:
     machine = Machine(tmp_path / "here", ".servo", CODE, GATES=str(gates.folder))
     with machine.start("materialize", "assets.py") as leader:
         gates.wait_for("gated")

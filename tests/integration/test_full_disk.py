@@ -1,8 +1,7 @@
 """A leader on a disk that is full: it refuses, loses nothing, and goes on when there is space."""
 
 import os
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,17 +24,9 @@ PATHS = Paths("acme", "prod")
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(mount_disk: Callable[[str], Path]) -> Path:
     """A filesystem of eight MiB."""
-    mounted = tmp_path / "small"
-    mounted.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mounted)]
-    done = subprocess.run(["mount", *options], check=False, capture_output=True, text=True)  # noqa: S607 - wherever mount is
-    if done.returncode != 0:
-        pytest.skip(f"NOT TESTED on a full disk: may not mount one ({done.stderr.strip()})")
-    yield mounted
-    # Lazily: a store closes its folders when it is collected, which may be later.
-    subprocess.run(["umount", "--lazy", str(mounted)], check=True)  # noqa: S607 - likewise
+    return mount_disk("size=8m")
 
 
 def service_in(root: Path) -> Service:

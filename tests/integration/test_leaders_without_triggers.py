@@ -49,11 +49,6 @@ def other():
 
 
 @pytest.fixture
-def gates(tmp_path: Path) -> Gates:
-    return Gates(tmp_path / "gates")
-
-
-@pytest.fixture
 def machine(tmp_path: Path, gates: Gates) -> Machine:
     return Machine(tmp_path / "here", ".servo", CODE, GATES=str(gates.folder))
 

@@ -11,7 +11,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -144,17 +144,9 @@ def test_whatever_a_killed_process_was_told_is_there_and_nothing_is_there_in_par
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(mount_disk: Callable[[str], Path]) -> Path:
     """A filesystem of one MiB."""
-    mounted = tmp_path / "small"
-    mounted.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=1m,nr_inodes=200", "tmpfs", str(mounted)]
-    done = subprocess.run(["mount", *options], check=False, capture_output=True, text=True)  # noqa: S607 - wherever mount is
-    if done.returncode != 0:
-        pytest.skip(f"NOT TESTED on a full disk: may not mount one ({done.stderr.strip()})")
-    yield mounted
-    # Lazily: a store closes its folders when it is collected, which may be later.
-    subprocess.run(["umount", "--lazy", str(mounted)], check=True)  # noqa: S607 - likewise
+    return mount_disk("size=1m,nr_inodes=200")
 
 
 def fill(store: LocalStore, size: int) -> tuple[list[str], Unavailable]:

@@ -27,27 +27,12 @@ from servo.ledger.segment import MAX_BYTES, MAX_ENTRIES, decode_segment, encode_
 from servo.ports.object_store import ObjectMeta, ObjectStore
 from servo.projection.files.arrow import pa
 from servo.storage.memory import MemoryStore
-from servo.testing.archives import archive_range
+from servo.testing.archives import archive_range, chained_entries
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
 
 PATHS = Paths("acme", "prod")
 MANY = 1_000
-
-
-def entries(count: int, *, filler: int = 0) -> list[bytes]:
-    """Stored entries 1 to `count`, chained."""
-    made: list[bytes] = []
-    before = ""
-    for seq in range(1, count + 1):
-        ts = START + timedelta(seconds=seq)
-        entry = Entry(
-            seq=seq, epoch=1, owner="o", nonce=f"n{seq}", ts=ts, prev_hash=before, fold_version=1
-        )
-        batches = [b'{"id":"%s"}' % (b"x" * filler)] if filler else []
-        data, before = encode_entry(entry, batches)
-        made.append(data)
-    return made
 
 
 class World:
@@ -56,7 +41,7 @@ class World:
     def __init__(self, count: int) -> None:
         self.clock = ManualClock(START)
         self.store = MemoryStore(self.clock)
-        self.entries = entries(count)
+        self.entries = chained_entries(count)
         for seq, data in enumerate(self.entries, start=1):
             self.clock.advance(timedelta(seconds=1))
             _ = self.store.create(PATHS.ledger_entry(seq), data)
@@ -151,7 +136,7 @@ def test_what_somebody_else_left_in_the_folders_is_ignored() -> None:
 
 @given(st.data())
 def test_any_changed_byte_of_a_segment_is_found(data: st.DataObject) -> None:
-    whole = encode_segment(entries(5))
+    whole = encode_segment(chained_entries(5))
     place = data.draw(st.integers(0, len(whole) - 1))
     flipped = whole[place] ^ data.draw(st.integers(1, 255))
     with pytest.raises(Corrupt, match=r"damaged.*; restore this object"):
@@ -160,7 +145,7 @@ def test_any_changed_byte_of_a_segment_is_found(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_any_missing_end_of_a_segment_is_found(data: st.DataObject) -> None:
-    whole = encode_segment(entries(5))
+    whole = encode_segment(chained_entries(5))
     with pytest.raises(Corrupt):
         _ = decode_segment(whole[: data.draw(st.integers(0, len(whole) - 1))], what="it")
 
@@ -175,7 +160,7 @@ def test_a_segment_under_a_wrong_name_is_found() -> None:
 
 
 def test_a_segment_of_a_later_format_asks_for_an_upgrade() -> None:
-    whole = encode_segment(entries(1))
+    whole = encode_segment(chained_entries(1))
     sealed_anew = _with_format(whole, 2)
     with pytest.raises(Corrupt, match="upgrade Servo"):
         _ = decode_segment(sealed_anew, what="it")
@@ -204,7 +189,7 @@ def test_a_damaged_entry_is_never_archived(seq: int) -> None:
 
 def test_an_entry_that_does_not_continue_the_one_before_is_never_archived() -> None:
     world = World(8)
-    other = entries(8, filler=3)
+    other = chained_entries(8, filler=3)
     _ = world.store.put(PATHS.ledger_entry(5), other[4])
     with pytest.raises(Corrupt, match="entry 5 does not continue entry 4"):
         _ = archive_range(world.store, PATHS, 1, 8)
@@ -232,7 +217,9 @@ def test_hot_copies_stay_while_their_segment_is_damaged() -> None:
 
 def test_a_segment_that_holds_something_else_is_not_taken_for_an_earlier_try() -> None:
     world = World(8)
-    _ = world.store.create(PATHS.archive_segment(1, 8), encode_segment(entries(8, filler=3)))
+    _ = world.store.create(
+        PATHS.archive_segment(1, 8), encode_segment(chained_entries(8, filler=3))
+    )
     with pytest.raises(Corrupt, match="does not hold the entries of the ledger"):
         _ = archive_range(world.store, PATHS, 1, 8)
 
@@ -250,7 +237,7 @@ def test_archiving_the_same_range_again_changes_nothing() -> None:
 
 def test_a_segment_ends_where_it_is_full() -> None:
     store = MemoryStore(ManualClock(START))
-    big = entries(18, filler=MAX_BYTES // 17)
+    big = chained_entries(18, filler=MAX_BYTES // 17)
     for seq, data in enumerate(big, start=1):
         _ = store.create(PATHS.ledger_entry(seq), data)
     key = archive_range(store, PATHS, 1, 18)

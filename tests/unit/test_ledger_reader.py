@@ -1,7 +1,5 @@
 """Where the ledger ends: told from a hole, also while somebody appends to it."""
 
-from datetime import timedelta
-
 import pytest
 
 from servo.core.events.codec import encode_entry
@@ -13,7 +11,7 @@ from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectMeta
 from servo.projection.read.replay import NOTHING, Replay
 from servo.storage.memory import MemoryStore
-from servo.testing.archives import archive_range
+from servo.testing.archives import archive_range, chained_entries
 from servo.testing.builders import START
 from servo.testing.clock import ManualClock
 
@@ -29,7 +27,7 @@ class BusyStore(MemoryStore):
 
     def __init__(self, *, count: int, appended: int) -> None:
         super().__init__(ManualClock(START))
-        self._entries = chain(count + appended)
+        self._entries = chained_entries(count + appended)
         self._next = 1
         self.append(count)
 
@@ -45,20 +43,6 @@ class BusyStore(MemoryStore):
         self.append(2)
         found = super().list_after(prefix, after=after)
         return [meta for meta in found if meta.key != missed][:limit]
-
-
-def chain(count: int) -> list[bytes]:
-    """Stored entries 1 to `count`."""
-    made: list[bytes] = []
-    before = ""
-    for seq in range(1, count + 1):
-        ts = START + timedelta(seconds=seq)
-        entry = Entry(
-            seq=seq, epoch=1, owner="o", nonce=f"n{seq}", ts=ts, prev_hash=before, fold_version=1
-        )
-        data, before = encode_entry(entry, [])
-        made.append(data)
-    return made
 
 
 def test_the_last_entry_is_the_end() -> None:

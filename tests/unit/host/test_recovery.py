@@ -85,22 +85,28 @@ def later(service: Service) -> None:
     assert service.commit(Batch(id="later", events=(event,))).applied
 
 
+def begun(world: World, also_makes: tuple[str, ...] = ()) -> Assignment:
+    """A task that the worker of a leader was given and never reported; that leader has ended."""
+    worker = Silent("first")
+    with led_by(world, worker) as leader:
+        ask(leader, also_makes)
+        eventually(lambda: worker.given)
+    return worker.given[0]
+
+
 def test_what_workers_of_an_earlier_leader_were_doing_is_done_again_at_once() -> None:
-    world = a_world()
-    first, second = Silent("first"), Silent("second")
-    with led_by(world, first) as leader:
-        ask(leader)
-        eventually(lambda: first.given)
+    world, second = a_world(), Silent("second")
+    _ = begun(world)
     with led_by(world, second) as leader:
         eventually(lambda: second.given)
         row = leader.engine.state.tasks.rows[KEY]
     assert (row.state, row.worker_id, row.infra_losses) == (TaskState.RUNNING, "second", 1)
 
 
-def commit_output(world: World, worker: Silent, asset: str = "a", **fields: str) -> TaskResult:
+def commit_output(world: World, work: Assignment, **fields: str) -> TaskResult:
     """What a worker does last before it reports: commit its output with the result."""
-    outputs, exec_id = OutputStore(world.store, PATHS), worker.given[0].exec_id
-    staged = outputs.stage(asset, exec_id, "made")
+    outputs, exec_id = OutputStore(world.store, PATHS), work.exec_id
+    staged = outputs.stage("a", exec_id, "made")
     result = TaskResult(
         exec_id=exec_id,
         outcome=TaskOutcome.SUCCEEDED,
@@ -112,12 +118,8 @@ def commit_output(world: World, worker: Silent, asset: str = "a", **fields: str)
 
 
 def test_a_result_that_was_committed_and_never_reported_is_adopted() -> None:
-    world = a_world()
-    first, second = Silent("first"), Silent("second")
-    with led_by(world, first) as leader:
-        ask(leader)
-        eventually(lambda: first.given)
-        result = commit_output(world, first)
+    world, second = a_world(), Silent("second")
+    result = commit_output(world, begun(world))
     with led_by(world, second) as leader:
         state = leader.engine.state
         eventually(lambda: state.tasks.rows[KEY].state is TaskState.SUCCEEDED)
@@ -135,17 +137,13 @@ def test_a_result_that_was_committed_and_never_reported_is_adopted() -> None:
 
 
 def test_the_result_of_another_asset_of_the_same_task_is_found_too() -> None:
-    world = a_world()
-    first, second = Silent("first"), Silent("second")
-    with led_by(world, first) as leader:
-        ask(leader, also_makes=("b",))
-        eventually(lambda: first.given)
-        exec_id = first.given[0].exec_id
-        outputs = OutputStore(world.store, PATHS)
-        staged = outputs.stage("b", exec_id, "made")
-        only = replace(staged.output, asset_key="b")
-        result = TaskResult(exec_id=exec_id, outcome=TaskOutcome.SUCCEEDED, outputs=(only,))
-        outputs.commit((staged,), result)
+    world, second = a_world(), Silent("second")
+    exec_id = begun(world, also_makes=("b",)).exec_id
+    outputs = OutputStore(world.store, PATHS)
+    staged = outputs.stage("b", exec_id, "made")
+    only = replace(staged.output, asset_key="b")
+    result = TaskResult(exec_id=exec_id, outcome=TaskOutcome.SUCCEEDED, outputs=(only,))
+    outputs.commit((staged,), result)
     with led_by(world, second) as leader:
         state = leader.engine.state
         eventually(lambda: state.tasks.rows[KEY].state is TaskState.SUCCEEDED)
@@ -154,24 +152,16 @@ def test_the_result_of_another_asset_of_the_same_task_is_found_too() -> None:
 
 
 def test_a_committed_result_that_the_leader_refuses_is_done_again() -> None:
-    world = a_world()
-    first, second = Silent("first"), Silent("second")
-    with led_by(world, first) as leader:
-        ask(leader)
-        eventually(lambda: first.given)
-        _ = commit_output(world, first, partition_key="day=d:2026-01-01")
+    world, second = a_world(), Silent("second")
+    _ = commit_output(world, begun(world), partition_key="day=d:2026-01-01")
     with led_by(world, second):
         eventually(lambda: second.given)
 
 
 def test_data_without_a_marker_is_not_adopted() -> None:
-    world = a_world()
-    first, second = Silent("first"), Silent("second")
-    with led_by(world, first) as leader:
-        ask(leader)
-        eventually(lambda: first.given)
-        outputs = OutputStore(world.store, PATHS)
-        _ = outputs.stage("a", first.given[0].exec_id, "x" * (INLINE_BYTES + 1))
+    world, second = a_world(), Silent("second")
+    outputs = OutputStore(world.store, PATHS)
+    _ = outputs.stage("a", begun(world).exec_id, "x" * (INLINE_BYTES + 1))
     with led_by(world, second):
         eventually(lambda: second.given)
 
