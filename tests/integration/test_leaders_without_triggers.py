@@ -69,6 +69,20 @@ def test_a_tick_beside_a_materialization_does_itself_what_is_due(
     assert len(machine.listed("schedule", "ticks", "every_second")) > ticked
 
 
+def test_dev_begins_once_a_materialization_has_ended(machine: Machine, gates: Gates) -> None:
+    with machine.start("materialize", "assets.py", "gated") as leader:
+        gates.wait_for("gated")
+        with machine.start("dev", "assets.py") as waiting:
+            waiting.says("waiting for `servo materialize`")
+            gates.open("gated")
+            assert leader.ended().code == 0
+            waiting.says("Ctrl-C stops")
+            said = machine.servo("dev", "assets.py")
+            assert (said.code, "`servo dev`" in said.err) == (CONFLICT, True), said
+            waiting.send(signal.SIGINT)
+            assert waiting.ended().code == 0
+
+
 def test_a_tick_of_code_that_the_leader_does_not_have_says_that_nothing_was_done(
     machine: Machine,
 ) -> None:

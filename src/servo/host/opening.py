@@ -11,7 +11,7 @@ any other has loaded is read from its advert.
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from servo.core.declared import Declared
 from servo.core.state.rows.assets import AssetRow
@@ -31,6 +31,8 @@ from servo.workspace.workspace import Workspace
 LOOK_EVERY = 0.15
 OTHER_CODE = "which leads this workspace with other code"
 NAMELESS = "which leads this workspace and does not say which process it is"
+
+T = TypeVar("T")
 
 
 class WantedCode(Protocol):
@@ -86,6 +88,25 @@ def open_leading_or_attached(
             if not told:
                 told = True
                 warn(why)
+        pause.wait(LOOK_EVERY)
+
+
+def lead_once_free(lead: Callable[[], T], warn: Callable[[str], None]) -> T:
+    """Lead, as soon as a temporary leader has ended; `LedByAnother` if the leader is permanent.
+
+    `warn` is called with the reason for waiting, once.
+    """
+    pause, told = threading.Event(), False
+    while True:
+        try:
+            return lead()
+        except LedByAnother as other:
+            if other.leader.stays:
+                raise
+            # A suspended one is reported, and not waited for.
+            if responds(other.leader) and not told:
+                told = True
+                warn(f"waiting for {described(other.leader)}, which leads this workspace")
         pause.wait(LOOK_EVERY)
 
 

@@ -24,7 +24,7 @@ from servo.cli.options.code import as_dagster_option
 from servo.cli.options.project import locations
 from servo.cli.options.workspace import Where, at_a_workspace
 from servo.cli.rendering.narrator import Narrator
-from servo.cli.rendering.output import console, plural
+from servo.cli.rendering.output import console, plural, warn
 from servo.code.examine import Examined, examine
 from servo.code.process_setup import ProcessSetup
 from servo.code.sources import loaded_code
@@ -34,6 +34,7 @@ from servo.errors import ServoError
 from servo.host.followed_code import FollowedCode
 from servo.host.leading import LeadingHost
 from servo.host.location_code import refuse_shared
+from servo.host.opening import lead_once_free
 from servo.leader.lease import HostedTriggers
 from servo.sdk.definitions.executors import at_most
 from servo.workspace.composition import system_clock
@@ -64,14 +65,18 @@ def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) ->
     pairs = list(zip(chosen, found, strict=True))
     refuse_shared({location.name: one.declared for location, one in pairs})
     every = INBOX_OF_A_BUCKET if where.address.is_shared else INBOX_OF_A_FOLDER
-    leading = LeadingHost(
-        *setups,
-        workers={location.name: at_most(workers, one.executor) for location, one in pairs},
-        settings=Settings(inbox_every=every),
-        triggers=HostedTriggers.ALL,
-        command="dev",
-        loaded={place.name: loaded_code(place, one.files, one.error) for place, one in pairs},
-    )
+
+    def lead() -> LeadingHost:
+        return LeadingHost(
+            *setups,
+            workers={location.name: at_most(workers, one.executor) for location, one in pairs},
+            settings=Settings(inbox_every=every),
+            triggers=HostedTriggers.ALL,
+            command="dev",
+            loaded={place.name: loaded_code(place, one.files, one.error) for place, one in pairs},
+        )
+
+    leading = lead_once_free(lead, warn)
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
         at_work = Development(session, setups, found, workers=workers)
         try:
