@@ -1,5 +1,6 @@
 """`servo admin verify` finds every damage to outputs and logs, and says when it did not look."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -56,21 +57,21 @@ def stored(machine: Machine, pattern: str) -> Path:
 
 
 def verified(machine: Machine, *options: str) -> tuple[int, Any]:
-    said = machine.asked("admin", "verify", *options)
-    return len(said["problems"]), said
+    """The exit code of a verification, and its report."""
+    said = machine.servo("admin", "verify", *options, "--json")
+    return said.code, json.loads(said.out)
 
 
 def test_an_undamaged_workspace_is_sound_and_says_what_was_looked_at(machine: Machine) -> None:
-    problems, report = verified(machine)
-    assert (problems, report["outputs"], report["logs"]) == (0, 2, 2), report
-    said = machine.servo("admin", "verify")
-    assert (said.code, "no problems found" in said.out) == (0, True)
+    code, report = verified(machine)
+    assert (code, report["problems"]) == (0, [])
+    assert (report["outputs"], report["logs"]) == (2, 2)
 
 
 def test_a_quick_verification_says_that_it_left_them_out(machine: Machine) -> None:
     stored(machine, "assets/large/*/data.bytes").unlink()
-    problems, report = verified(machine, "--quick")
-    assert (problems, report["outputs"], report["logs"]) == (0, None, None)
+    code, report = verified(machine, "--quick")
+    assert (code, report["outputs"], report["logs"]) == (0, None, None)
     said = machine.servo("admin", "verify", "--quick")
     assert (said.code, said.out.count("not verified")) == (0, 2)
 
@@ -101,13 +102,12 @@ DAMAGES: dict[str, Callable[[Path], None]] = {"cut": cut, "changed": change, "go
 def test_every_damage_is_found(machine: Machine, part: str, pattern: str, damage: str) -> None:
     path = stored(machine, pattern)
     DAMAGES[damage](path)
-    problems, report = verified(machine)
-    assert problems == 1, report
+    code, report = verified(machine)
+    assert code == CORRUPT, report
     (problem,) = report["problems"]
     folder = str(path.parent.relative_to(machine.folder / ".servo"))
     assert (problem["part"], folder in problem["what"]) == (part, True), problem
     assert "backup" in problem["remedy"]
-    assert machine.servo("admin", "verify").code == CORRUPT
 
 
 def test_an_output_that_was_swapped_for_another_is_found(machine: Machine) -> None:
