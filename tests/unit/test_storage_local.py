@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from servo.errors import Conflict, Invalid, NotFound, ServoError, Unavailable
+from servo.errors import Conflict, Corrupt, Invalid, NotFound, ServoError, Unavailable
 from servo.storage.local import LocalStore
 from servo.storage.local_errors import Disk
 from servo.storage.local_swaps import KEEP
@@ -161,19 +161,20 @@ def test_the_root_may_be_reached_through_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "real/k").exists()
 
 
-def test_a_store_whose_root_was_removed_and_made_again_goes_on(tmp_path: Path) -> None:
+def test_a_store_whose_root_was_deleted_writes_nothing_into_a_new_one(tmp_path: Path) -> None:
     root = tmp_path / "root"
     store = LocalStore(root)
     store.create("f/k", b"x")
     shutil.rmtree(root)
 
-    with pytest.raises(Unavailable) as refused:
+    with pytest.raises(Corrupt, match="was deleted while it was in use"):
         store.create("f/k", b"x")
-    assert not refused.value.may_have_applied
 
     root.mkdir()
-    store.create("f/k", b"again")
-    assert LocalStore(root).get("f/k").data == b"again"
+    for write in (store.create, store.put):
+        with pytest.raises(Corrupt, match="was deleted while it was in use"):
+            write("f/k", b"again")
+    assert list(LocalStore(root).list_after("")) == []
 
 
 def test_open_folders_are_few_however_many_there_are(tmp_path: Path) -> None:

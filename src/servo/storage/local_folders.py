@@ -20,7 +20,7 @@ from contextlib import suppress
 from math import inf
 from pathlib import Path
 
-from servo.errors import Invalid
+from servo.errors import Corrupt, Invalid
 
 try:
     from fcntl import F_FULLFSYNC, fcntl
@@ -105,10 +105,17 @@ class Folders:
         return folder
 
     def forget(self) -> None:
-        """Open every folder anew: one of them was not there any more."""
-        root = _open_root(self._path)
+        """Open every folder anew: one of them was not there any more.
+
+        `Corrupt` if it was the root. A new folder of the same name is another store, and a writer
+        that went on there would leave its history behind.
+        """
+        if os.fstat(self._root.fd).st_nlink == 0:
+            raise Corrupt(
+                f"the folder {self._path} of the store was deleted while it was in use",
+                remedy="restore it from a backup, then start again",
+            )
         with self._lock:
-            self._root = root
             self._anchored.clear()
 
     def _make_one(self, parent: Folder, name: str, path: str) -> Folder:

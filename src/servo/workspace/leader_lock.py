@@ -127,8 +127,8 @@ class LeaderLock:
     def _check_store(self) -> None:
         if self._store_fd is not None and os.fstat(self._store_fd).st_nlink == 0:
             raise Corrupt(
-                f"the folder {self._store} was deleted, and the workspace with it",
-                remedy="restore it from a backup, or repeat the command to begin a new workspace",
+                f"the folder {self._store} of the store was deleted while it was in use",
+                remedy="restore it from a backup, then start again",
             )
 
     def _names_another(self) -> bool:

@@ -129,7 +129,7 @@ def test_a_leader_whose_folder_was_deleted_is_told_so_and_makes_no_new_one(tmp_p
     assert lock.acquire()
     assert lock.keep() is LockState.KEPT
     shutil.rmtree(folder)
-    with pytest.raises(Corrupt, match=f"the folder {folder} was deleted"):
+    with pytest.raises(Corrupt, match=f"the folder {folder} of the store was deleted"):
         _ = lock.keep()
     assert not folder.exists()
     lock.release()
