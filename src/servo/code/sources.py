@@ -49,7 +49,7 @@ def edited_since(loaded: LoadedCode, folder: str, since: datetime) -> bool:
 
 
 def _digest(path: Path) -> str:
-    """What the content of a file is compared by; empty if there is no file."""
+    """The digest by which file contents are compared; empty if the file does not exist."""
     try:
         return sha256(path.read_bytes()).hexdigest()[:_DIGITS]
     except OSError:

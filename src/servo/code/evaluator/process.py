@@ -74,7 +74,7 @@ def _serve(asker: socket.socket, place: EvaluatorSetup, output: RedactedOutput) 
     _send(asker, Started())
     for question in received(asker, questions):
         answer = answer_to(loaded, question)
-        output.drain()  # whoever gets the answer may end this process
+        output.drain()  # the receiver of the answer may end this process
         _send(asker, answer)
     return 0
 
