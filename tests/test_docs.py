@@ -173,6 +173,7 @@ def test_what_the_documentation_says_is_so(check: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", LIES)
 def test_a_falsehood_in_the_documentation_is_found(check: str, copy: Path) -> None:
     for lie in dict.fromkeys((lie.file, lie.truth, lie.lie) for lie in LIES[check]):

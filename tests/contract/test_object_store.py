@@ -61,7 +61,7 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
             return Subject(
                 open=lambda: server.store("contract", prefix, clock=SystemClock()),
                 contenders=3,  # SeaweedFS takes seconds to decide among more
-                rounds=20,
+                rounds=10,
             )
 
 

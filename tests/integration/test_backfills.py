@@ -403,6 +403,7 @@ def test_a_preview_writes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / ".servo").exists()
 
 
+@pytest.mark.slow
 def test_resume_lists_the_backfills_that_it_finished(tmp_path: Path) -> None:
     code = "from servo import *\n@asset(partitions_def=StaticPartitionsDefinition(['a', 'b']))\n"
     (tmp_path / "code.py").write_text(f"{code}def letter(): return 1\n")

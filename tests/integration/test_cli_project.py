@@ -320,6 +320,7 @@ def test_a_command_that_is_looked_for_in_a_group_is_named(tmp_path: Path) -> Non
     assert (told.returncode, "Did you mean 'servo list'?" in told.stderr) == (2, True), told
 
 
+@pytest.mark.slow
 def test_the_status_names_unfinished_and_paused_backfills(tmp_path: Path) -> None:
     code = """
         import servo

@@ -27,6 +27,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_request_that_is_repeated_under_its_key_creates_nothing(folder: Path) -> None:
     first = servo(folder, "materialize", "assets.py", "orders", "--run-key", "january")
     assert first.returncode == 0, first.stderr
@@ -42,6 +43,7 @@ def test_a_request_that_is_repeated_under_its_key_creates_nothing(folder: Path) 
     assert len(asked(folder, "run", "list")["items"]) == 1
 
 
+@pytest.mark.slow
 def test_a_run_shows_who_asked_for_it_and_what_led_to_it(folder: Path) -> None:
     assert servo(folder, "materialize", "assets.py", "orders").returncode == 0
     (first,) = asked(folder, "run", "list")["items"]

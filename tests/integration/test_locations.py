@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from servo.testing.command_line import LIMIT, Dev, asked, listed, servo
 from servo.testing.eventually import eventually
 
@@ -63,6 +65,7 @@ def runs(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["location"]: row for row in reversed(asked(folder, "run", "list")["items"])}
 
 
+@pytest.mark.slow
 def test_a_killed_run_waits_for_its_own_code_while_others_work(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(SLOW)
     (tmp_path / "b.py").write_text(QUICK)
@@ -153,6 +156,7 @@ def states(folder: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_dev_works_for_all_locations_and_reloads_each_by_itself(tmp_path: Path) -> None:
     two_locations(tmp_path)
     with Dev(tmp_path) as dev:
@@ -171,6 +175,7 @@ def test_dev_works_for_all_locations_and_reloads_each_by_itself(tmp_path: Path) 
     assert "FAILED" not in {state for found in states(tmp_path).values() for state in found}
 
 
+@pytest.mark.slow
 def test_dev_starts_with_the_locations_that_can_be_imported(tmp_path: Path) -> None:
     two_locations(tmp_path)
     (tmp_path / "left" / "names.py").write_text("NAME = (\n")
@@ -180,6 +185,7 @@ def test_dev_starts_with_the_locations_that_can_be_imported(tmp_path: Path) -> N
         dev.until(lambda: succeeded(tmp_path) == {"left", "right"})
 
 
+@pytest.mark.slow
 def test_one_pass_does_what_is_due_in_every_location(tmp_path: Path) -> None:
     two_locations(tmp_path)
     assert servo(tmp_path, "tick").returncode == 0

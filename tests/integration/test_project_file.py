@@ -49,6 +49,7 @@ def test_init_adds_to_what_is_there(tmp_path: Path) -> None:
     assert servo(tmp_path, "materialize").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_module_in_src_is_imported_with_and_without_a_project_file(tmp_path: Path) -> None:
     package(tmp_path)
     assert servo(tmp_path, "materialize", "shop.assets").returncode == 0
@@ -133,6 +134,7 @@ def test_assets_without_a_retry_policy_have_that_of_the_project(
     assert (tmp_path / "told").read_text() == "told "  # when no retry is left
 
 
+@pytest.mark.slow
 def test_a_selection_means_the_location_that_defines_it(tmp_path: Path) -> None:
     package(tmp_path)
     (tmp_path / "first.py").write_text(ONE)

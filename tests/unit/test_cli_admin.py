@@ -558,6 +558,7 @@ def readers(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
                 yield (*path, name)
 
 
+@pytest.mark.slow
 def test_every_command_that_replays_a_long_ledger_shows_a_bar(
     told: StoredStory, servo: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

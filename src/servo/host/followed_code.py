@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from servo.code.examine import Examined, fingerprint, finished, start_examining
 from servo.code.process_setup import ProcessSetup
@@ -42,6 +42,16 @@ class ListensToCode(Protocol):
 LOOK_EVERY = 0.05
 
 
+class _Refused(NamedTuple):
+    """The fingerprint of a version that cannot be loaded, and the reason; empty if it can be.
+
+    One value, so that other threads never see the reason of one version with another version.
+    """
+
+    version: str = ""
+    why: str = ""
+
+
 class FollowedCode:
     """A code location of a session, watched and reloaded by itself."""
 
@@ -68,7 +78,7 @@ class FollowedCode:
         self._looking: subprocess.Popen[bytes] | None = None
         self._told_broken: str | None = None
         self._loaded = ""
-        self._refusal = found.error
+        self._refused = _Refused(found.fingerprint, found.error)
 
     @property
     def name(self) -> str:
@@ -140,7 +150,7 @@ class FollowedCode:
             self._refuse(str(error))
             return
         self._session.pool.of(self.name).renew(at_most(self._most_workers, found.executor))
-        self._error = self._refusal = ""
+        self._error, self._refused = "", _Refused()
         self._loaded = self._seen
         self._tell_loaded()
         before, self._declared = self._declared, found.declared
@@ -148,12 +158,12 @@ class FollowedCode:
 
     def _refuse(self, why: str) -> None:
         self._listener.refused(self.name, why, previous_stays=bool(self._loaded))
-        self._refusal = why
+        self._refused = _Refused(self._seen, why)
         self._tell_loaded()
 
     def _tell_loaded(self) -> None:
         """Tell other processes which version of the code was looked at, and what came of it."""
-        told = loaded_code(self._location, self._files, self._refusal)
+        told = loaded_code(self._location, self._files, self._refused.why)
         self._session.tell_loaded(self.name, told)
 
     @property
@@ -168,10 +178,10 @@ class FollowedCode:
         """
         until = self._clock.monotonic() + LOADED_WITHIN
         pause = threading.Event()
-        while fingerprint(self._files) != self._loaded:
-            settled = self._looking is None and self._seen == fingerprint(self._files)
-            if settled and self._refusal:
-                raise not_loaded(self.name, self._refusal)
+        while (current := fingerprint(self._files)) != self._loaded:
+            refused = self._refused
+            if refused.version == current:
+                raise not_loaded(self.name, refused.why)
             if self._clock.monotonic() > until:
                 raise Conflict(f"{self.name} is still being loaded", remedy="try again in a moment")
             _ = pause.wait(LOOK_EVERY)

@@ -52,12 +52,14 @@ class Log:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.when_told: Callable[[], None] = lambda: None
 
     def debug(self, msg: object, *args: object) -> None:
         self.lines.append(f"debug {str(msg) % args}")
 
     def info(self, msg: object, *args: object) -> None:
         self.lines.append(f"info {str(msg) % args}")
+        self.when_told()
 
     def warning(self, msg: object, *args: object) -> None:
         self.lines.append(f"warning {str(msg) % args}")
@@ -175,13 +177,15 @@ def test_what_a_program_prints_is_printed_here(
 
 
 def test_a_program_is_ended_when_the_execution_is_interrupted(
-    program: Any, context: AssetExecutionContext, tmp_path: Path
+    program: Any, context: AssetExecutionContext, log: Log, tmp_path: Path
 ) -> None:
     ended = tmp_path / "ended"
+    log.when_told = (tmp_path / "started").touch
     body = (
         "import signal, pathlib\n"
         f"def end(*_): pathlib.Path({str(ended)!r}).write_text('ended'); os._exit(0)\n"
         "signal.signal(signal.SIGTERM, end)\n"
+        f"while not pathlib.Path({str(tmp_path / 'started')!r}).exists(): time.sleep(0.01)\n"
         "os.kill(os.getppid(), signal.SIGUSR1)\n"
         "time.sleep(60)"
     )
@@ -196,6 +200,20 @@ def test_a_program_is_ended_when_the_execution_is_interrupted(
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert ended.read_text() == "ended"
+
+
+def test_a_program_is_ended_when_the_execution_is_interrupted_just_after_its_start(
+    program: Any, context: AssetExecutionContext, log: Log
+) -> None:
+    def interrupt() -> None:
+        raise Interrupted
+
+    log.when_told = interrupt
+    with pytest.raises(Interrupted):
+        PipesSubprocessClient().run(command=program("time.sleep(60)"), context=context)
+    pid = int(log.lines[-1].rpartition(" ")[2])
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_program_that_will_not_end_is_killed(

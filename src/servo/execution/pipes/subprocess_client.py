@@ -74,28 +74,31 @@ class PipesSubprocessClient:
         with open_pipes_session(context, self._injector, self._reader, extras) as session:
             whole = {**os.environ, **self.env, **(env or {}), **session.get_bootstrap_env_vars()}
             process = _start(words, whole, cwd or self.cwd)
-            context.log.info("started %s as process %s", words[0], process.pid)
-            tail = self._attend(process)
+            tail = self._attend(process, words[0], context)
         if process.returncode != 0:
             raise PipesExecutionError(_told(words, process.returncode, tail, session))
         return PipesClientCompletedInvocation(session)
 
-    def _attend(self, process: "subprocess.Popen[bytes]") -> str:
+    def _attend(
+        self, process: "subprocess.Popen[bytes]", name: str, context: AssetExecutionContext
+    ) -> str:
         """Wait for a program and pass on what it prints; the end of what it says of errors."""
         if process.stderr is None:
             raise Invalid("the program has no standard error", remedy="start it with a pipe")
         tail = bytearray()
         listener = threading.Thread(target=_pass_on, args=(process.stderr, tail), daemon=True)
-        listener.start()
         try:
+            listener.start()
+            context.log.info("started %s as process %s", name, process.pid)
             process.wait()
         except BaseException:  # cancelled, timed out or Ctrl-C
             if self._forward_termination:
                 _end(process)
             raise
         finally:
-            # Whatever the program left running may hold its end of the pipe for ever.
-            listener.join(LAST_WORDS_SECONDS)
+            if listener.ident is not None:
+                # Whatever the program left running may hold its end of the pipe for ever.
+                listener.join(LAST_WORDS_SECONDS)
         return bytes(tail).decode(errors="replace")
 
 
