@@ -92,8 +92,8 @@ _epochs: dict[str, int] = {}
 _successor = takeover._successor
 
 
-def _remembering_successor(ports: Any, latest: Any, owner: str) -> Any:
-    claim = _successor(ports, latest, owner)
+def _remembering_successor(ports: Any, latest: Any, owner: str, *, above: int = 0) -> Any:
+    claim = _successor(ports, latest, owner, above=above)
     _epochs[owner] = claim.epoch
     return claim
 

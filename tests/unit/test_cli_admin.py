@@ -333,14 +333,38 @@ def test_a_rebuild_steps_over_a_newest_manifest_that_is_damaged(
     assert newest.identity == told.manifest.identity
 
 
-def test_a_rebuild_without_any_manifest_that_can_be_read_is_refused(
-    servo: Run, told: StoredStory
-) -> None:
+def test_a_rebuild_needs_no_manifest_that_can_be_read(servo: Run, told: StoredStory) -> None:
     for key in told.objects(told.paths.manifest_prefix):
         _ = told.store.put(key, b"nonsense")
-    code, _, err = servo("admin", "rebuild", "--yes")
-    assert code == 7
-    assert err.endswith("restore at least one manifest from a backup\n")
+    assert servo("admin", "rebuild", "--yes")[0] == 0
+    assert servo("admin", "rebuild", "--check")[0] == 0
+    newest = told.manifests.latest()
+    assert newest is not None
+    assert newest.identity == told.manifest.identity
+
+
+@pytest.mark.parametrize("also", [(), ("state/",)], ids=["manifests", "manifests-and-state"])
+def test_a_workspace_without_manifests_is_rebuilt_and_never_begun_anew(
+    servo: Run, told: StoredStory, also: tuple[str, ...]
+) -> None:
+    _, before, _ = servo("sql", "select * from runs order by run_id", "--json")
+    for folder in ("manifests/", *also):
+        for key in told.objects(told.paths.root + folder):
+            told.store.delete(key)
+    remedy = "run `servo admin rebuild`: it writes them again from the ledger\n"
+    for command in (["status"], ["sql", "select 1"], ["admin", "gc"]):
+        code, _, err = servo(*command)
+        assert (code, err.endswith(remedy)) == (7, True), (command, err)
+    code, out, _ = servo("admin", "verify")
+    assert (code, "the manifests of this workspace are missing" in out) == (7, True)
+    assert servo("admin", "rebuild", "--check")[0] == 7
+    code, out, _ = servo("admin", "rebuild", "--yes")
+    assert code == 0, out
+    newest = told.manifests.latest()
+    assert newest is not None
+    assert newest.identity == told.manifest.identity
+    assert servo("sql", "select * from runs order by run_id", "--json")[1] == before
+    assert servo("admin", "verify")[0] == 0
 
 
 def test_a_damaged_ledger_is_never_published(servo: Run, told: StoredStory) -> None:

@@ -140,11 +140,14 @@ def _decode_body(body: bytes, what: str) -> Manifest:
 # --- how one follows another ----------------------------------------------------------------------
 
 
-def first_claim(*, identity: str, owner: str, nonce: str, ts: datetime) -> Manifest:
-    """The manifest that begins a workspace. `identity` is its salt in hex and stays for ever."""
+def first_claim(*, identity: str, owner: str, nonce: str, ts: datetime, above: int = 0) -> Manifest:
+    """The manifest that begins a workspace. `identity` is its salt in hex and stays for ever.
+
+    The epoch is higher than `above`, the highest that the ledger has.
+    """
     return Manifest(
         v=1,
-        epoch=1,
+        epoch=above + 1,
         owner=owner,
         nonce=nonce,
         ts=ts,
@@ -153,12 +156,16 @@ def first_claim(*, identity: str, owner: str, nonce: str, ts: datetime) -> Manif
     )
 
 
-def next_claim(old: Manifest, *, owner: str, nonce: str, ts: datetime) -> Manifest:
-    """The manifest by which `owner` takes over: the same projection under the next epoch."""
+def next_claim(old: Manifest, *, owner: str, nonce: str, ts: datetime, above: int = 0) -> Manifest:
+    """The manifest by which `owner` takes over: the same projection under the next epoch.
+
+    The epoch is higher than `above` too, the highest that the ledger has: a manifest of that epoch
+    may have been lost.
+    """
     return replace(
         old,
         v=old.v + 1,
-        epoch=old.epoch + 1,
+        epoch=max(old.epoch, above) + 1,
         owner=owner,
         nonce=nonce,
         ts=ts,
@@ -180,7 +187,7 @@ def check_successor(old: Manifest, new: Manifest) -> None:
     _require(new.v == old.v + 1, "the version grows by one")
     _require(new.prev_hash == old.sha256, "a manifest names the hash of the one before")
     _require(new.identity == old.identity, "the identity of a workspace never changes")
-    _require(old.epoch <= new.epoch <= old.epoch + 1, "the epoch stays or grows by one")
+    _require(old.epoch <= new.epoch, "the epoch stays or grows")
     _require(
         (new.owner == old.owner) == (new.epoch == old.epoch), "every epoch has an owner of its own"
     )

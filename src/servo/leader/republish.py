@@ -7,18 +7,21 @@ old file, and the old files stay as they are.
 
 If the newest manifest cannot be read, no process can lead, because the owner and the published
 files are unknown. It is skipped: the next version continues the last readable one, with an epoch
-that the damaged one cannot have had. The later entries are in the ledger.
+that the damaged one cannot have had. The later entries are in the ledger. If no manifest is left,
+or none can be read, or the newest is that of another workspace, the first ledger entry tells the
+identity: everything else is folded from the ledger anyway.
 """
 
 from msgspec.structs import replace
 
 from servo.config import Settings
-from servo.core.manifest import Manifest, encode, next_claim
+from servo.core.manifest import Manifest, encode, first_claim, next_claim
 from servo.errors import Corrupt, Fenced
 from servo.leader.background import ThreadBackground
 from servo.leader.ports import Ports
 from servo.leader.takeover import Leadership, take_over
 from servo.ledger.paths import Paths
+from servo.ledger.reader import LedgerReader
 from servo.ports.world import World
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.publish.publisher import Publisher
@@ -43,23 +46,49 @@ def republish(world: World, paths: Paths, *, progress: ReplayProgress) -> Manife
 
 
 def step_over_damage(ports: Ports, paths: Paths) -> None:
-    """Add a readable manifest after a damaged newest one; do nothing if it is readable."""
+    """Add a manifest from which a leader can begin, unless the newest is one."""
     manifests = ManifestStore(ports.store, paths)
+    identity = _known_identity(LedgerReader(ports.store, paths))
     try:
-        _ = manifests.latest()
+        newest = manifests.latest()
     except Corrupt:
-        damaged = manifests.versions()[-1]
-        last = next(readable(ports.store, paths), None)
-        if last is None:
-            raise Corrupt(
-                "no manifest of this workspace can be read, so its identity is unknown",
-                remedy="restore at least one manifest from a backup",
-            ) from None
-        # Each version raises the epoch by one at most.
-        epoch = last.epoch + (damaged - last.v) + 1
-        nonce = ports.nonce()
-        claim = next_claim(last, owner=nonce, nonce=nonce, ts=ports.clock.now())
-        _ = manifests.create(encode(replace(claim, v=damaged + 1, epoch=epoch))[1])
+        newest = next(readable(ports.store, paths), None)
+    else:
+        if newest is not None and identity in (None, newest.identity):
+            return
+    last = newest if newest is not None and identity in (None, newest.identity) else None
+    if last is not None or identity is not None:
+        _ = manifests.create(_replacement(ports, manifests, last, identity or ""))
+    elif manifests.versions():
+        raise Corrupt(
+            "neither the ledger nor any manifest of this workspace tells its identity",
+            remedy="restore the first ledger entry or at least one manifest from a backup",
+        )
+
+
+def _known_identity(reader: LedgerReader) -> str | None:
+    """The identity by the ledger; None if its first entry cannot tell it."""
+    try:
+        return reader.identity()
+    except Corrupt:
+        return None  # folding the ledger will raise it, if that needs the entry
+
+
+def _replacement(
+    ports: Ports, manifests: ManifestStore, last: Manifest | None, identity: str
+) -> Manifest:
+    """A claim behind all versions, with an epoch that no version and no entry can have had."""
+    newest = max(manifests.versions(), default=0)
+    entry = LedgerReader(ports.store, manifests.paths).last(after=0)
+    known = [found.epoch for found in (last, entry) if found is not None]
+    # Each version raises the epoch by one, or to the one after that of the last entry.
+    above = max(known, default=0) + newest - (0 if last is None else last.v)
+    nonce, now = ports.nonce(), ports.clock.now()
+    if last is None:
+        claim = first_claim(identity=identity, owner=nonce, nonce=nonce, ts=now, above=above)
+    else:
+        claim = next_claim(last, owner=nonce, nonce=nonce, ts=now, above=above)
+    return encode(replace(claim, v=newest + 1))[1]
 
 
 def _publish(

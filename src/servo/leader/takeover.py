@@ -1,11 +1,12 @@
 """Becoming the leader of a workspace.
 
 1. Read the last ledger entry that the newest manifest has applied, and compare its hash: nobody
-   may build on a ledger that lost it, because nothing could ever be folded past the hole.
-   Create the next manifest with the epoch raised and a fresh owner nonce, then read the newest
-   manifest back: if its owner is not us, begin again. Another process may have won the
-   slot, lost it again and had it collected while we slept; our create then succeeded on a slot
-   that no longer means anything.
+   may build on a ledger that lost it, because nothing could ever be folded past the hole. Without
+   a manifest, nobody may begin a workspace whose ledger has entries.
+   Create the next manifest with a fresh owner nonce and an epoch above that of the newest manifest
+   and of the last ledger entry, then read the newest manifest back: if its owner is not us, begin
+   again. Another process may have won the slot, lost it again and had it collected while we slept;
+   our create then succeeded on a slot that no longer means anything.
 2. Load and verify the projection it refers to, or fold the whole ledger if one of its files is
    damaged or missing; replay the later entries. (Files of the newest manifest are never
    collected, so a missing file was lost.)
@@ -16,10 +17,15 @@
    been a collected one and not the end of the ledger.
 5. The fence folds like any entry; as the first of its epoch it gives every lease its full time.
 
-Owners are compared by nonce, never by epoch: after a collected claim two leaders can carry the
-same epoch. A crash after step 1 leaves a higher epoch and an old leader that still appends; what
-it appends before the next fence is valid. A crash after step 3 leaves a fence, which is an entry
-like any other. Nothing is ever deleted here.
+Owners are compared by nonce, never by epoch: after a collected claim two manifests can carry the
+same epoch. In the ledger every epoch has one owner, even if manifests are lost: a leader writes
+only after it has folded everything before, and an entry of another owner with its own epoch or a
+later one ends its try (`Overtaken`). If the newest manifest is still ours then, the manifest of
+that other leader is gone, and we claim a higher epoch.
+
+A crash after step 1 leaves a higher epoch and an old leader that still appends; what it appends
+before the next fence is valid. A crash after step 3 leaves a fence, which is an entry like any
+other. Nothing is ever deleted here.
 """
 
 import msgspec
@@ -55,6 +61,10 @@ class Leadership(msgspec.Struct, frozen=True, kw_only=True):
     confirmed_at: float
 
 
+class Overtaken(Fenced):
+    """The ledger has an entry by another leader of our epoch or a later one."""
+
+
 def take_over(ports: Ports, paths: Paths) -> Leadership:
     """Claim the workspace, catch up, and fence; `Fenced` if another process claimed it since."""
     manifests = ManifestStore(ports.store, paths)
@@ -66,7 +76,11 @@ def take_over(ports: Ports, paths: Paths) -> Leadership:
             state = load_state(ports.store, claim, paths.tenant, paths.workspace)
         except (Corrupt, NotFound):
             claim, state = _from_the_ledger(ports, paths, claim)
-        return _catch_up(ports, paths, manifests, claim, state)
+        try:
+            return _catch_up(ports, paths, manifests, claim, state)
+        except Overtaken:
+            if not is_owner(manifests.latest(), claim.owner):
+                raise
     raise Unavailable(
         "could not take over the workspace: other processes keep taking it over",
         remedy="stop the other processes that lead it, and try again",
@@ -85,11 +99,13 @@ def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manif
 
 def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:
     """Create the manifest that makes us the owner; None if we are not, and should try again."""
-    latest = manifests.latest()
+    latest = manifests.current()
+    reader = LedgerReader(manifests.store, manifests.paths)
     if latest is not None:
-        check_last_applied(LedgerReader(manifests.store, manifests.paths), latest)
+        check_last_applied(reader, latest)
+    last = reader.last(after=0 if latest is None else latest.applied_seq)
     owner = ports.nonce()
-    claim = _successor(ports, latest, owner)
+    claim = _successor(ports, latest, owner, above=0 if last is None else last.epoch)
     if manifests.create(claim) is not None:
         return None
     newest = manifests.latest()
@@ -116,13 +132,13 @@ def is_owner(newest: Manifest | None, owner: str) -> bool:
     return newest is not None and newest.owner == owner
 
 
-def _successor(ports: Ports, latest: Manifest | None, owner: str) -> Manifest:
+def _successor(ports: Ports, latest: Manifest | None, owner: str, *, above: int = 0) -> Manifest:
     now = ports.clock.now()
     if latest is None:
         identity = ports.entropy.token_bytes(32).hex()
         claim = first_claim(identity=identity, owner=owner, nonce=owner, ts=now)
     else:
-        claim = next_claim(latest, owner=owner, nonce=owner, ts=now)
+        claim = next_claim(latest, owner=owner, nonce=owner, ts=now, above=above)
     return encode(claim)[1]
 
 
@@ -133,7 +149,7 @@ def _catch_up(
     writer = LedgerWriter(ports.store, paths)
     hydrator = Hydrator(ports.store, paths, claim)
     while True:
-        replay_tail(reader, hydrator, state, epoch=claim.epoch)
+        replay_tail(reader, hydrator, state, claim)
         if not reader.ends_after(state.seq):
             continue
         confirmed_at = ports.clock.monotonic()
@@ -153,18 +169,28 @@ def _catch_up(
     )
 
 
-def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, *, epoch: int) -> None:
+def replay_tail(reader: LedgerReader, hydrator: Hydrator, state: State, claim: Manifest) -> None:
     """Fold every entry after the projection."""
     for entry, digest in reader.forward(state.seq):
-        fold_stored(hydrator, state, entry, digest, epoch=epoch)
+        check_before(claim, entry)
+        fold_stored(hydrator, state, entry, digest)
 
 
-def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str, *, epoch: int) -> None:
-    """Fold one stored entry; `Fenced` if a later leader wrote it."""
-    if entry.epoch > epoch:
-        raise Fenced(
+def check_before(claim: Manifest, entry: Entry) -> None:
+    """`Overtaken` if a leader that is not before ours wrote `entry`."""
+    if entry.epoch > claim.epoch or (entry.epoch == claim.epoch and entry.owner != claim.owner):
+        raise Overtaken(
             f"entry {entry.seq} belongs to a later leader", remedy="send the request to that leader"
         )
+    if entry.seq == 1 and entry.identity != claim.identity:
+        raise Corrupt(
+            "the newest manifest has another identity than the ledger",
+            remedy="run `servo admin rebuild`: the identity in the ledger counts",
+        )
+
+
+def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str) -> None:
+    """Fold one stored entry."""
     hydrator.prepare(state, entry.batches)
     apply_entry(state, entry, digest)
     state.forget_loaded()
@@ -174,14 +200,16 @@ def raise_fence(
     ports: Ports, writer: LedgerWriter, hydrator: Hydrator, state: State, claim: Manifest
 ) -> bool:
     """Take the next place in the ledger with an empty entry; False if it was taken."""
+    seq = state.seq + 1
     fence = Entry(
-        seq=state.seq + 1,
+        seq=seq,
         epoch=claim.epoch,
         owner=claim.owner,
         nonce=ports.nonce(),
         ts=max(ports.clock.now(), state.ts + TICK),
         prev_hash=state.last_hash,
         fold_version=FOLD_VERSION,
+        identity=claim.identity if seq == 1 else "",
     )
     data, digest = encode_entry(fence, ())
     other = writer.offer(fence, data)
@@ -189,5 +217,6 @@ def raise_fence(
         apply_entry(state, fence, digest)
         return True
     entry, digest = decode_entry(other.data, what=f"ledger entry {fence.seq}")
-    fold_stored(hydrator, state, entry, digest, epoch=claim.epoch)
+    check_before(claim, entry)
+    fold_stored(hydrator, state, entry, digest)
     return False

@@ -213,6 +213,14 @@ def hot_entries(
     return list(islice(_numbered(metas), limit))
 
 
+def last_entry(store: ObjectStore, paths: Paths, *, after: int = 0) -> int:
+    """The number of the last entry that is stored, hot or archived; `after` if none is later."""
+    end = max((segment.last for segment in segments_from(store, paths, after + 1)), default=after)
+    while page := hot_entries(store, paths, after=end, limit=PAGE):
+        end = page[-1][0]
+    return end
+
+
 def _numbered(metas: Iterator[ObjectMeta]) -> Iterator[tuple[int, ObjectMeta]]:
     for meta in metas:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from servo.core.events.codec import decode_entry
 from servo.core.events.envelope import Entry
 from servo.errors import Corrupt, NotFound
-from servo.ledger.archive import ArchiveReader, hot_entries, segments_from
+from servo.ledger.archive import ArchiveReader, hot_entries, last_entry, segments_from
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 
@@ -59,6 +59,28 @@ class LedgerReader:
                 return
             yield found
             seq += 1
+
+    def last(self, after: int) -> Entry | None:
+        """The last entry that is stored; None if there is none after `after`."""
+        end = last_entry(self._store, self._paths, after=after)
+        found = self.read(end) if end > after else None
+        return None if found is None else found[0]
+
+    def identity(self) -> str | None:
+        """The identity of the workspace by its first entry; None if nothing was ever written.
+
+        `Corrupt` if the first entry is missing or does not tell it.
+        """
+        while (found := self.read(1)) is None:
+            if self.ends_after(0):
+                return None
+        if not found[0].identity:
+            raise Corrupt(
+                "ledger entry 1 does not carry the identity of the workspace",
+                remedy="it was written by a version of Servo that was never released; restore at "
+                "least one manifest from a backup",
+            )
+        return found[0].identity
 
     def ends_after(self, seq: int) -> bool:
         """Whether entry `seq` is the last one, False if the next has appeared meanwhile.

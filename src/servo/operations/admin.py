@@ -244,7 +244,7 @@ def _collect_plans(workspace: Workspace, settings: Settings, *, dry_run: bool) -
 
 
 def _newest(workspace: Workspace) -> Manifest:
-    newest = ManifestStore(workspace.store, workspace.paths).latest()
+    newest = ManifestStore(workspace.store, workspace.paths).current()
     if newest is None:
         raise _empty(workspace)
     return newest

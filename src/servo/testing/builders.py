@@ -24,6 +24,7 @@ from servo.core.state.state import State
 from servo.core.state.tables import Residency
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+IDENTITY = "5a" * 32
 
 
 def task_key(name: str) -> TaskKeyStr:
@@ -99,6 +100,7 @@ class Story:
             prev_hash=self.state.last_hash,
             fold_version=FOLD_VERSION,
             stall=stall,
+            identity=IDENTITY if self.state.seq == 1 else "",
             batches=tuple(batches),
         )
         data, digest = encode_entry(entry, [encode_batch(batch) for batch in batches])

@@ -21,7 +21,7 @@ from servo.projection.publish.merge import MergeResult
 from servo.projection.publish.publisher import Publisher
 from servo.projection.publish.tiering import MergePolicy
 from servo.storage.memory import MemoryStore
-from servo.testing.builders import START, Story
+from servo.testing.builders import IDENTITY, START, Story
 from servo.testing.clock import ManualClock, SeededEntropy
 
 NEVER = timedelta(days=3650)
@@ -99,7 +99,7 @@ class StoredStory(Story):
         latest = self.manifests.latest()
         if latest is not None:
             return latest
-        claim = first_claim(identity="5a" * 32, owner="owner-1", nonce="first", ts=self.now)
+        claim = first_claim(identity=IDENTITY, owner="owner-1", nonce="first", ts=self.now)
         _, sealed = encode(claim)
         _ = self.manifests.create(sealed)
         return sealed

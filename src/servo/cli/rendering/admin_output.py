@@ -43,7 +43,7 @@ def _facts(found: Inspection) -> Table:
     hot = found.last_entry - found.archived_entries
     table.add_row("ledger", f"{plural(found.last_entry, 'entry', 'entries')}, {number(hot)} hot")
     if found.newest is None:
-        table.add_row("projection", "nothing published yet")
+        table.add_row("projection", "missing: run `servo admin rebuild`")
     else:
         for name, value in _version(found.newest, found.behind).items():
             table.add_row(name, value)

@@ -47,10 +47,11 @@ class _WireEntry(msgspec.Struct, kw_only=True):
     prev_hash: str
     fold_version: int
     stall: bool = False
+    identity: str = ""
     batches: tuple[_WireBatch, ...] = ()
 
 
-class _RawEntry(msgspec.Struct, kw_only=True):
+class _RawEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An entry whose batches are already encoded."""
 
     seq: int
@@ -61,6 +62,7 @@ class _RawEntry(msgspec.Struct, kw_only=True):
     prev_hash: str
     fold_version: int
     stall: bool
+    identity: str = ""
     batches: Sequence[msgspec.Raw]
 
 
@@ -142,6 +144,7 @@ def encode_entry(entry: Entry, batches: Sequence[bytes]) -> tuple[bytes, str]:
             prev_hash=entry.prev_hash,
             fold_version=entry.fold_version,
             stall=entry.stall,
+            identity=entry.identity,
             batches=[msgspec.Raw(raw) for raw in batches],
         )
     )
@@ -168,6 +171,7 @@ def _to_entry(wire: _WireEntry) -> Entry:
         prev_hash=wire.prev_hash,
         fold_version=wire.fold_version,
         stall=wire.stall,
+        identity=wire.identity,
         batches=tuple(_to_batch(batch) for batch in wire.batches),
     )
 

@@ -111,7 +111,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     `ts` is the leader's clock made monotonic, the only time the fold knows. `stall` says that the
     leader was not serving for a while, so that no lease may expire on account of that silence.
-    An entry with a higher epoch than the one before is a fence: its writer took over.
+    An entry with a higher epoch than the one before is a fence: its writer took over. The first
+    entry carries the `identity` of the workspace, as its manifests do, and no other entry does.
     """
 
     seq: int
@@ -122,4 +123,5 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     prev_hash: str
     fold_version: int
     stall: bool = False
+    identity: str = ""
     batches: tuple[Batch, ...] = ()

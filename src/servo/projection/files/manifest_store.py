@@ -17,6 +17,7 @@ import msgspec
 from servo.core.manifest import Manifest, check_first, decode, encode
 from servo.errors import Corrupt, Invalid, NotFound, ServoError, Unavailable
 from servo.ledger.paths import Paths, version_of
+from servo.ledger.reader import LedgerReader
 from servo.ledger.slots import create_owned
 from servo.ports.object_store import ObjectStore
 
@@ -51,6 +52,24 @@ class ManifestStore:
             except NotFound:  # the hint names a version that never existed: ignore it
                 newest = self._newest_after(0)
         return self.read(newest) if newest else None
+
+    def current(self, *, known: Manifest | None = None) -> Manifest | None:
+        """The newest manifest; None only in a workspace in which nothing was ever written.
+
+        `Corrupt` if the ledger has entries: the manifests were lost, and whoever took the workspace
+        for an empty one would give it another identity. A leader creates the first manifest before
+        the first entry, so a manifest that appears after an entry is looked for once more.
+        """
+        found = self.latest(known=known)
+        if found is not None or LedgerReader(self.store, self.paths).ends_after(0):
+            return found
+        found = self.latest()
+        if found is None:
+            raise Corrupt(
+                "the manifests of this workspace are missing, but its ledger has entries",
+                remedy="run `servo admin rebuild`: it writes them again from the ledger",
+            )
+        return found
 
     def read(self, v: int) -> Manifest:
         """Version `v`; `NotFound` if there is none or it was collected, `Corrupt` if damaged."""

@@ -220,7 +220,7 @@ class Reader:
         return newest
 
     def _latest(self, known: Manifest | None) -> Manifest:
-        found = self._manifests.latest(known=known)
+        found = self._manifests.current(known=known)
         if found is None:
             raise NotFound(
                 f"workspace {self._paths.workspace!r} of tenant {self._paths.tenant!r} is empty",

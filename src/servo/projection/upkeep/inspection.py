@@ -10,12 +10,11 @@ from datetime import datetime
 import msgspec
 
 from servo.core.manifest import Manifest, TableFiles, Tier, l0_files
-from servo.ledger.archive import segments_from
+from servo.ledger.archive import last_entry, segments_from
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectMeta, ObjectStore
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.upkeep.pins import Pin, read_pins
-from servo.projection.upkeep.verify_ledger import ledger_end
 
 
 class StoredKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +67,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 def inspect(store: ObjectStore, paths: Paths) -> Inspection:
     """Look at a workspace."""
     newest = ManifestStore(store, paths).latest()
-    end = ledger_end(store, paths)
+    end = last_entry(store, paths)
     segments = list(segments_from(store, paths, 1))
     return Inspection(
         tenant=paths.tenant,

@@ -19,6 +19,7 @@ from servo.core.state.state import State, folded_tables
 from servo.core.state.states import TERMINAL_RUN_STATES
 from servo.core.state.tables import TABLES
 from servo.errors import Corrupt, NotFound
+from servo.ledger.archive import last_entry
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectStore
 from servo.projection.files.manifest_store import ManifestStore
@@ -86,7 +87,7 @@ def compare(store: ObjectStore, paths: Paths, *, progress: _Progress = ignore) -
     """
     newest = next(readable(store, paths), NOTHING)
     state = State(paths.tenant, paths.workspace)
-    until = newest.applied_seq
+    until = newest.applied_seq if newest.v else last_entry(store, paths)
     Replay(store, paths, progress=lambda seq: progress(seq, until)).forward(
         state, NOTHING, until=until
     )
@@ -94,7 +95,7 @@ def compare(store: ObjectStore, paths: Paths, *, progress: _Progress = ignore) -
     found: list[RowDiff] = []
     unreadable = ""
     try:
-        _ = ManifestStore(store, paths).latest()
+        _ = ManifestStore(store, paths).current()
         found = list(islice(row_diffs(Snapshot(store, newest), rebuilt), MOST + 1))
     except (Corrupt, NotFound) as error:
         unreadable = error.message

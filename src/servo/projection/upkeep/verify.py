@@ -28,6 +28,7 @@ from servo.core.events.tasks import StoredLog, TaskFinished
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, check_successor
 from servo.core.state.state import State
 from servo.errors import Corrupt, Internal, NotFound, ServoError
+from servo.ledger.archive import last_entry
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectStore
@@ -38,7 +39,7 @@ from servo.projection.read.replay import NOTHING, Replay
 from servo.projection.read.time_travel import Overlaid, Past
 from servo.projection.upkeep.rebuild import newest_intact, objects_of
 from servo.projection.upkeep.row_diff import RowDiff, row_diffs
-from servo.projection.upkeep.verify_ledger import check_ledger, ledger_end
+from servo.projection.upkeep.verify_ledger import check_ledger
 
 MAX_DIFFS = 20
 
@@ -67,8 +68,8 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was checked, and the problems found.
 
     `logs` and `outputs` are null if they were left out. `compared` is False if the ledger is
-    incomplete, so that the projection could not be rebuilt for a comparison; everything else was
-    still checked.
+    incomplete, so that the projection could not be rebuilt for a comparison, or if there is no
+    manifest; everything else was still checked.
     """
 
     entries: int
@@ -116,10 +117,12 @@ class _Verification:
         self._problems: list[Problem] = []
         self._quick = quick
         self._logs: dict[str, StoredLog] = {}
+        self._owners: dict[int, str] = {}
+        self._identity: str | None = None
 
     def run(self) -> VerifyReport:
         versions = self._manifests.versions()
-        end = ledger_end(self._store, self._paths)
+        end = last_entry(self._store, self._paths)
         self._check_ledger(end)
         kept = self._check_manifests(versions, end)
         files, size = self._check_files(kept)
@@ -149,9 +152,20 @@ class _Verification:
         def step(done: int) -> None:
             self._progress(ProblemPart.LEDGER, done, end)
 
-        note = _ignore_entry if self._quick else self._note_logs
-        for problem in check_ledger(self._store, self._paths, end, progress=step, note=note):
+        for problem in check_ledger(
+            self._store, self._paths, end, progress=step, note=self._note_entry
+        ):
             self._note(ProblemPart.LEDGER, problem)
+
+    def _note_entry(self, entry: Entry) -> None:
+        if entry.seq == 1:
+            self._identity = entry.identity
+        if self._owners.setdefault(entry.epoch, entry.owner) != entry.owner:
+            what = f"ledger entry {entry.seq} is by another leader of epoch {entry.epoch}"
+            remedy = "report this as a bug, with the ledger: every epoch has one leader"
+            self._note(ProblemPart.LEDGER, Corrupt(what, remedy=remedy))
+        if not self._quick:
+            self._note_logs(entry)
 
     def _note_logs(self, entry: Entry) -> None:
         for batch in entry.batches:
@@ -190,7 +204,19 @@ class _Verification:
                 self._check_succession(old, new)
         if kept:
             self._check_reached(kept[-1], end)
+            self._check_identity(kept[-1])
+        elif end and not versions:
+            what = "the manifests of this workspace are missing"
+            remedy = "run `servo admin rebuild`: it writes them again from the ledger"
+            self._note(ProblemPart.MANIFESTS, Corrupt(what, remedy=remedy))
         return kept
+
+    def _check_identity(self, newest: Manifest) -> None:
+        """The ledger and the manifests must be those of one workspace."""
+        if self._identity not in (None, newest.identity):
+            what = f"manifest {newest.v} has another identity than ledger entry 1"
+            remedy = "run `servo admin rebuild`: the identity in the ledger counts"
+            self._note(ProblemPart.MANIFESTS, Corrupt(what, remedy=remedy))
 
     def _check_succession(self, old: Manifest, new: Manifest) -> None:
         try:
@@ -252,7 +278,7 @@ class _Verification:
     def _compare(self, newest: Manifest) -> bool:
         """Fold the ledger and compare; False if the ledger does not allow it."""
         broken = {problem.part for problem in self._problems}
-        if broken & {ProblemPart.LEDGER, ProblemPart.PLANS}:
+        if broken & {ProblemPart.LEDGER, ProblemPart.PLANS} or newest is NOTHING:
             return False
         if broken and newest_intact(self._store, self._paths).v != newest.v:
             return False  # it cannot be read, which is known
@@ -272,10 +298,6 @@ class _Verification:
         for diff in islice(row_diffs(Snapshot(self._store, newest), rebuilt), MAX_DIFFS):
             self._note(ProblemPart.PROJECTION, _differs(diff))
         return True
-
-
-def _ignore_entry(entry: Entry) -> None:
-    del entry
 
 
 def _past(what: str, v: int) -> Corrupt:

@@ -13,18 +13,8 @@ from servo.ledger.reader import LedgerReader
 from servo.ledger.segment import check_chain
 from servo.ports.object_store import ObjectStore
 
-PAGE = 1_000
-
 _Progress = Callable[[int], None]
 _Note = Callable[[Entry], None]
-
-
-def ledger_end(store: ObjectStore, paths: Paths) -> int:
-    """The number of the last entry that is stored, hot or archived."""
-    end = max((segment.last for segment in segments_from(store, paths, 1)), default=0)
-    while page := hot_entries(store, paths, after=end, limit=PAGE):
-        end = page[-1][0]
-    return end
 
 
 def check_ledger(
