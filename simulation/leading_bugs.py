@@ -111,6 +111,22 @@ def _answer_first(self: Engine, before: Any, draft: Any, *, stalled: bool) -> No
     _commit(self, before, draft, stalled=stalled)
 
 
+_tell = Engine._tell
+
+
+def _tell_no(draft: Any, error: Any) -> None:
+    if isinstance(error, Unavailable):
+        error = Unavailable(error.message, may_have_applied=False)
+    _tell(draft, error)
+
+
+def _refused_after_writing(self: Ownership, issued: float, trust_for: Any) -> None:
+    """The entry is durable, but the error of the look that follows says that nothing is."""
+    del trust_for
+    self.confirm()
+    self.confirmed_at = issued
+
+
 def _no_confirmation(self: Ownership) -> None:
     self.confirmed_at = self._clock.monotonic()
 
@@ -120,7 +136,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "unconditional_put": Bug(
             what="a write of a ledger entry or a manifest overwrites an existing object",
             plant=swap((FaultyStore, "create", _overwriting_create)),
-            seed=1,
+            seed=2,
         ),
         "taken_is_mine": Bug(
             what="a leader takes any existing entry for its own",
@@ -138,7 +154,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (Publisher, "write", _write_and_clean_up),
                 (manifest_store, "create_owned", _try_once),
             ),
-            seed=38,
+            seed=7,
         ),
         "no_reread_after_claim": Bug(
             what="after claiming an epoch, a leader does not read the newest manifest again",
@@ -153,7 +169,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "no_reread_after_stall": Bug(
             what="after a long stall, a leader acknowledges without checking that it leads",
             plant=swap((Ownership, "wrote", _never_confirm)),
-            seed=7,
+            seed=3,
         ),
         "epoch_not_owner": Bug(
             what="leaders compare epochs instead of owners",
@@ -162,7 +178,17 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (ownership, "is_owner", _same_epoch_will_do),
                 (takeover, "_successor", _remembering_successor),
             ),
-            seed=35,
+            seed=18,
+        ),
+        "unknown_told_as_no": Bug(
+            what="callers are told that nothing was applied although nobody knows",
+            plant=swap((Engine, "_tell", staticmethod(_tell_no))),
+            seed=18,
+        ),
+        "refused_after_the_write": Bug(
+            what="a durable entry is told as not applied because the look after it failed",
+            plant=swap((Ownership, "wrote", _refused_after_writing)),
+            seed=4,
         ),
         "answer_without_looking": Bug(
             what="a leader never checks whether it still leads",

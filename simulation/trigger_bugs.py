@@ -164,7 +164,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "ticks_at_once": Bug(
             what="the ticks of a schedule are sent concurrently, and may arrive out of order",
             plant=swap((Schedules, "_tick", _all_at_once)),
-            seed=4,
+            seed=1,
             world=WORLD,
         ),
         "stretches_that_begin_alike": Bug(

@@ -301,7 +301,7 @@ def test_a_leader_whose_epoch_is_taken_claims_a_higher_one() -> None:
     class Late(MemoryStore):
         """Gets the fence when the next claim is created."""
 
-        def create(self, key: str, data: bytes) -> str:
+        def create(self, key: str, data: bytes) -> ObjectMeta:
             if key == PATHS.manifest(lost.v):
                 _ = super().create(PATHS.ledger_entry(fence.seq), encode_entry(fence, ())[0])
             return super().create(key, data)
