@@ -79,6 +79,7 @@ LIES: dict[str, list[Lie]] = {
         Lie(SCHEMA, '"title": "TaskFinished"', '"title": "TaskEnded"', "is not what the code says"),
         Lie(EVENTS, "| `cursor_after` |", "| `cursor_then` |", "cursor_after is null in"),
         Lie(TABLES, "| `run_key` |", "| `run_name` |", "run_key is string in"),
+        Lie(TABLES, "| `backfills.state_version` | 1 |", "", "backfills.state_version is 1 in"),
         Lie(LAYOUT, "leases/orchestration.json", "lease.json", "lease lies under leases/"),
     ],
     "settings": [

@@ -20,6 +20,7 @@ from checks.markdown import Docs, plain
 from checks.types import column_types
 
 from servo.core import manifest
+from servo.core.events.assets import AssetDefinition
 from servo.core.events.envelope import Batch, Entry
 from servo.core.events.registry import EVENTS, KnownEvent
 from servo.core.fold.limits import FOLD_VERSION
@@ -106,6 +107,7 @@ def _objects(entry: type[Any], batch: type[Any]) -> dict[str, tuple[str, bool, A
         "key_index": (f"{root}state/{DOMAIN}/{{table}}/{{file}}.keys.json", False, KeyIndex),
         "plan": (f"{root}plans/{{sha256}}", False, Chunk),
         "partition_list": (f"{root}plans/{{sha256}}", False, tuple[str, ...]),
+        "definitions": (f"{root}plans/{{sha256}}", False, tuple[AssetDefinition, ...]),
         "lease": (f"{root}leases/{DOMAIN}.json", False, Lease),
         "pin": (f"{root}pins/{DOMAIN}/{{name}}.json", False, Pin),
         "commit_marker": (f"{root}assets/{{asset}}/{{exec_id}}/{MARKER}", False, Marker),
@@ -220,6 +222,22 @@ def _described_tables(docs: Docs, held: _Json) -> Iterator[str]:
             for column, one in table["columns"].items()
         }
         yield from _same(f"{page.name}: {name}", found, said)
+    section = page.section("Absent columns")
+    said = {
+        column.strip(" `"): plain(row[1]) for row in section.rows() for column in row[0].split(",")
+    }
+    yield from _same(f"{page.name}: {section.title}", _unusual_defaults(held), said)
+
+
+def _unusual_defaults(held: _Json) -> dict[str, str]:
+    """The defaults of columns that are not null, and not the empty value of their type."""
+    empty = {"string": "", "int64": 0, "bool": False, "list": [], "map": {}}
+    return {
+        f"{name}.{column}": default if isinstance(default, str) else _compact(default)
+        for name, table in held["tables"].items()
+        for column, one in table["columns"].items()
+        if (default := one.get("default")) is not None and default != empty.get(one["type"])
+    }
 
 
 def _described_objects(docs: Docs, held: _Json) -> Iterator[str]:
