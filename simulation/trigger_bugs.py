@@ -182,13 +182,13 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "ticks_while_paused": Bug(
             what="a tick counts although its schedule was paused in the meantime",
             plant=swap((apply, "RULES", {**apply.RULES, ScheduleTicked: _tick_asleep})),
-            seed=114,
+            seed=1,
             world=WORLD,
         ),
         "missed_in_silence": Bug(
             what="missed ticks that are not caught up are not recorded",
             plant=swap((schedule_host, "due", _nothing_missed)),
-            seed=4,
+            seed=1,
             world=WORLD,
         ),
         "cursor_then_runs": Bug(
@@ -212,7 +212,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "place_without_names": Bug(
             what="a run sensor that fails forgets which runs it has already received",
             plant=swap((HistoryCursor, "text", _without_names)),
-            seed=8,
+            seed=1,
             world=WORLD,
         ),
         "conflict_not_told": Bug(
@@ -233,7 +233,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "news_lost": Bug(
             what="an incremental evaluation of conditions sees only one asset of each run",
             plant=swap((News, "_make", _first_of_run)),
-            seed=5,
+            seed=0,
             world=WORLD,
         ),
         "never_too_old": Bug(
