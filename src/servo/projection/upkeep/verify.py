@@ -1,15 +1,16 @@
 """Is everything that is stored what was written, and does it say what the ledger says?
 
-Six questions, in this order, each answered for all there is and none stopping at the first fault:
+Seven questions, in this order, each answered for all there is and none stopping at the first fault:
 
     ledger        is every entry intact, and does each continue the one before?
     manifests     is every version intact, and does each continue the one before?
     files         has every file that a version names its size and its hash?
     plans         has every plan and list its hash, and is none missing that a run needs?
+    dead letters  is every stored original of a dead letter there, with its hash?
     projection    is the newest version, row for row, what the ledger folds to?
     logs          has every log that an execution reported its size and its hash?
 
-Outputs are a seventh, answered by `servo.execution.outputs.verification`. Logs and outputs are left
+Outputs are an eighth, answered by `servo.execution.outputs.verification`. Logs and outputs are left
 out of a quick verification: they are most of the bytes.
 
 Reads only. A workspace that is in use can be verified: what is judged is what was there at first.
@@ -23,7 +24,7 @@ from itertools import islice, pairwise
 
 import msgspec
 
-from servo.core.events.envelope import Entry
+from servo.core.events.envelope import Encoding, Entry, Original
 from servo.core.events.tasks import StoredLog, TaskFinished
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, check_successor
 from servo.core.state.state import State
@@ -50,6 +51,7 @@ class ProblemPart(StrEnum):
     MANIFESTS = "manifests"
     FILES = "files"
     PLANS = "plans"
+    DEAD_LETTERS = "dead letters"
     PROJECTION = "projection"
     LOGS = "logs"
     OUTPUTS = "outputs"
@@ -76,6 +78,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     bytes: int
     plans: int
+    dead_letters: int = 0
     applied_seq: int
     compared: bool
     logs: int | None = None
@@ -116,6 +119,7 @@ class _Verification:
         self._problems: list[Problem] = []
         self._quick = quick
         self._logs: dict[str, StoredLog] = {}
+        self._originals: dict[str, Original] = {}
 
     def run(self) -> VerifyReport:
         versions = self._manifests.versions()
@@ -124,6 +128,7 @@ class _Verification:
         kept = self._check_manifests(versions, end)
         files, size = self._check_files(kept)
         plans = self._check_plans()
+        self._check_originals()
         newest = kept[-1] if kept else NOTHING
         compared = self._compare(newest)
         if not self._quick:
@@ -134,6 +139,7 @@ class _Verification:
             files=files,
             bytes=size,
             plans=plans,
+            dead_letters=len(self._originals),
             applied_seq=newest.applied_seq,
             compared=compared,
             logs=None if self._quick else len(self._logs),
@@ -149,13 +155,18 @@ class _Verification:
         def step(done: int) -> None:
             self._progress(ProblemPart.LEDGER, done, end)
 
-        note = _ignore_entry if self._quick else self._note_logs
-        for problem in check_ledger(self._store, self._paths, end, progress=step, note=note):
+        for problem in check_ledger(
+            self._store, self._paths, end, progress=step, note=self._note_stored
+        ):
             self._note(ProblemPart.LEDGER, problem)
 
-    def _note_logs(self, entry: Entry) -> None:
+    def _note_stored(self, entry: Entry) -> None:
+        """Note the objects that an entry names."""
         for batch in entry.batches:
-            for event in batch.events:
+            original = batch.original
+            if original is not None and original.encoding is Encoding.STORED:
+                self._originals[self._paths.dead_letter(original.sha256)] = original
+            for event in () if self._quick else batch.events:
                 if isinstance(event, TaskFinished) and event.log is not None:
                     self._logs[event.log.key] = event.log
 
@@ -172,6 +183,20 @@ class _Verification:
                 what = f"the log {log.key} is not the one that was stored"
             remedy = "restore it from a backup; nothing else depends on it"
             self._note(ProblemPart.LOGS, Corrupt(what, remedy=remedy))
+
+    def _check_originals(self) -> None:
+        for done, (key, original) in enumerate(self._originals.items(), start=1):
+            self._progress(ProblemPart.DEAD_LETTERS, done, len(self._originals))
+            try:
+                data = self._store.get(key).data
+            except NotFound:
+                what = f"{key} is missing: it is what {original.source} held"
+            else:
+                if sha256(data).hexdigest() == original.sha256:
+                    continue
+                what = f"{key} does not hold the bytes it is named after"
+            remedy = "restore it from a backup; nothing else depends on it"
+            self._note(ProblemPart.DEAD_LETTERS, Corrupt(what, remedy=remedy))
 
     # --- manifests --------------------------------------------------------------------------
 
@@ -272,10 +297,6 @@ class _Verification:
         for diff in islice(row_diffs(Snapshot(self._store, newest), rebuilt), MAX_DIFFS):
             self._note(ProblemPart.PROJECTION, _differs(diff))
         return True
-
-
-def _ignore_entry(entry: Entry) -> None:
-    del entry
 
 
 def _past(what: str, v: int) -> Corrupt:
