@@ -92,7 +92,7 @@ class InboxFeed:
         """The batch in an inbox object, or one with the verdict; and its encoding if it applies."""
         try:
             batch, raw = _batch(original.source, data, self._paths)
-        except _Refused as refusal:
+        except _Unacceptable as refusal:
             source = original.source
             batch = Batch(
                 id=source,
@@ -124,7 +124,7 @@ class InboxFeed:
         return reply
 
 
-class _Refused(Exception):
+class _Unacceptable(Exception):
     """The content of an inbox object cannot be a request to this workspace."""
 
     def __init__(self, code: str, why: str) -> None:
@@ -146,7 +146,7 @@ def _batch(name: str, data: bytes, paths: Paths) -> tuple[Batch, bytes]:
     """The batch in an inbox object, and its encoding."""
     if len(data) > MAX_BATCH_BYTES:
         why = f"the object has {len(data)} bytes; the limit is {MAX_BATCH_BYTES}"
-        raise _Refused("too_large", why)
+        raise _Unacceptable("too_large", why)
     found = _decoded(data)
     _check_workspace(data, paths)
     _check_known(found)
@@ -154,7 +154,7 @@ def _batch(name: str, data: bytes, paths: Paths) -> tuple[Batch, bytes]:
     try:
         check_batch(found, data)
     except Invalid as error:
-        raise _Refused("invalid_batch", str(error)) from None
+        raise _Unacceptable("invalid_batch", str(error)) from None
     batch = Batch(
         id=found.id,
         events=found.events,
@@ -168,32 +168,34 @@ def _batch(name: str, data: bytes, paths: Paths) -> tuple[Batch, bytes]:
     try:
         return batch, encode_batch(batch)
     except Invalid as error:
-        raise _Refused("too_large", str(error)) from None
+        raise _Unacceptable("too_large", str(error)) from None
 
 
 def _decoded(data: bytes) -> Batch:
     try:
         return decode_batch(data)
     except Invalid as error:
-        raise _Refused("undecodable", str(error)) from None
+        raise _Unacceptable("undecodable", str(error)) from None
 
 
 def _check_workspace(data: bytes, paths: Paths) -> None:
     try:
         meant = _addressed.decode(data).workspace
     except UNREADABLE as error:
-        raise _Refused("undecodable", str(error)) from None
+        raise _Unacceptable("undecodable", str(error)) from None
     here = f"{paths.tenant}/{paths.workspace}"
     if meant not in ("", here):
-        raise _Refused("other_workspace", f"the batch is for {meant}, and this is {here}")
+        raise _Unacceptable("other_workspace", f"the batch is for {meant}, and this is {here}")
 
 
 def _check_known(batch: Batch) -> None:
     for event in batch.events:
         if isinstance(event, UnknownEvent):
             if event.type in EVENTS and event.v <= EVENTS[event.type].VERSION:
-                raise _Refused("invalid_event", f"{event.type} does not have the documented fields")
-            raise _Refused("unknown_event", f"unknown event {event.type!r} version {event.v}")
+                raise _Unacceptable(
+                    "invalid_event", f"{event.type} does not have the documented fields"
+                )
+            raise _Unacceptable("unknown_event", f"unknown event {event.type!r} version {event.v}")
 
 
 def _actor(told: str, name: str) -> str:
