@@ -82,7 +82,7 @@ test-slow: setup ## Explore from a new SEED: more examples, whole processes, kil
 	@$(BOUNDED) $(BIN)/pytest -n auto -m 'slow or hypothesis' $(EXPLORE) || { \
 		echo 'Repeat all of it: make test-slow SEED=$(SEED)' >&2; \
 		echo 'One test: make test ARGS="$(EXPLORE) path/to/test.py::test_name"' >&2; exit 1; }
-	$(BIN)/python -m simulation --seeds $(SEED):$$(($(SEED) + 40))
+	$(BIN)/python -m simulation --world plain --seeds $(SEED):$$(($(SEED) + 40))
 	$(BIN)/python -m simulation --world triggers --seeds $(SEED):$$(($(SEED) + 10))
 	$(BIN)/python -m simulation --world backfills --seeds $(SEED):$$(($(SEED) + 10))
 

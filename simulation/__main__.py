@@ -1,4 +1,7 @@
-"""`python -m simulation --seeds 0:200 [--world NAME] [--bug NAME] [--trace]`."""
+"""`python -m simulation --seeds 0:200 [--world NAME] [--bug NAME] [--trace]`.
+
+Without `--world`, every kind of world has its turn, eight seeds at a time.
+"""
 
 import argparse
 import json
@@ -11,7 +14,7 @@ from functools import partial
 
 from simulation.bugs import BUGS, planted
 from simulation.run import Outcome, Simulation, run_seed
-from simulation.worlds import PLAIN, WORLDS
+from simulation.worlds import WORLDS, dealt
 
 
 def main() -> int:
@@ -26,6 +29,7 @@ def main() -> int:
     first, last = (int(part) for part in options.seeds.split(":"))
     faults: Counter[str] = Counter()
     total = Counter[str]()
+    worlds = Counter(options.world or dealt(seed) for seed in range(first, last))
     for outcome in _outcomes(range(first, last), options):
         faults.update(outcome.faults)
         total.update(
@@ -38,7 +42,12 @@ def main() -> int:
         if outcome.violation is not None:
             _report(outcome, options)
             return 0 if options.bug else 1
-    summary = {"bug": options.bug or None, **total, "faults": dict(sorted(faults.items()))}
+    summary = {
+        "bug": options.bug or None,
+        "worlds": worlds,
+        **total,
+        "faults": dict(sorted(faults.items())),
+    }
     print(json.dumps(summary))
     return 1 if options.bug else 0
 
@@ -48,11 +57,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", default="0:50", help="first:last, last not included")
     parser.add_argument("--bug", default="", choices=["", *BUGS], help="plant this bug")
     parser.add_argument("--trace", action="store_true", help="print every step of one seed")
-    parser.add_argument("--world", default="", choices=["", *WORLDS], help="the kind of world")
+    parser.add_argument(
+        "--world", default="", choices=["", *WORLDS], help="the kind of world; all in turn"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--list-bugs", action="store_true")
     options = parser.parse_args()
-    options.world = options.world or (BUGS[options.bug].world if options.bug else PLAIN)
+    options.world = options.world or (BUGS[options.bug].world if options.bug else "")
     return options
 
 
@@ -70,20 +81,20 @@ def _outcomes(seeds: Iterable[int], options: argparse.Namespace) -> Iterator[Out
 
 def _one(seed: int, *, bug: str, world: str) -> Outcome:
     with planted(bug):
-        return run_seed(seed, world=world)
+        return run_seed(seed, world=world or dealt(seed))
 
 
 def _report(outcome: Outcome, options: argparse.Namespace) -> None:
-    chosen = f" WORLD={options.world}" if options.world != PLAIN else ""
-    chosen += f" BUG={options.bug}" if options.bug else ""
-    print(f"seed {outcome.seed}: {outcome.violation}")
+    world = options.world or dealt(outcome.seed)
+    chosen = f" WORLD={world}" + (f" BUG={options.bug}" if options.bug else "")
+    print(f"seed {outcome.seed} of the {world} world: {outcome.violation}")
     print(f"replay: make sim SEEDS={outcome.seed}:{outcome.seed + 1}{chosen} TRACE=1")
 
 
 def _trace(options: argparse.Namespace) -> int:
     seed = int(options.seeds.split(":")[0])
     with planted(options.bug):
-        simulation = Simulation(seed, WORLDS[options.world](seed), trace=True)
+        simulation = Simulation(seed, WORLDS[options.world or dealt(seed)](seed), trace=True)
         outcome = simulation.run()
     for line in simulation.kernel.trace or ():
         print(line)

@@ -1,6 +1,7 @@
 """Simulated leaders: the real takeover and the real engine, on simulated ports."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -52,12 +53,7 @@ class Direct:
         return None
 
     def _put(self, batch: Batch, callback: Callable[[Any], None]) -> None:
-        def reply(value: Answer | ServoError) -> None:
-            if isinstance(value, Answer):
-                self._oracle.acknowledged(batch, value)
-            callback(value)
-
-        self._endpoint.engine.inbox.put(request(batch, reply))
+        self._endpoint.engine.inbox.put(request(batch, self._oracle.judging(batch, callback)))
         self._endpoint.wake()
 
 
@@ -107,7 +103,7 @@ def leader(world: SimulatedWorld, process: Process) -> None:
     world.kernel.note("leads", process.name, leadership.epoch)
     world.oracle.believed(leadership.owner, leadership.state.seq)
     changed = beside_leader(world, process, endpoint)
-    process.on_wake = lambda slept_ms: _woken(world, process, engine, slept_ms)
+    process.on_wake = lambda slept_ms: _woken(world, engine, slept_ms)
     try:
         while True:
             if engine.step():
@@ -123,9 +119,10 @@ def leader(world: SimulatedWorld, process: Process) -> None:
         world.network.endpoints.pop(process.name, None)
 
 
-def _woken(world: SimulatedWorld, process: Process, engine: Engine, slept_ms: float) -> None:
+def _woken(world: SimulatedWorld, engine: Engine, slept_ms: float) -> None:
     if timedelta(milliseconds=slept_ms) > engine.settings.stall_after:
-        world.oracle.woke_up(engine.ownership.owner, process.wall())
+        # A copy: reading the clock of a term may adopt the wall clock.
+        world.oracle.woke_up(engine.ownership.owner, copy(engine.clock).now())
 
 
 def _take_over(world: SimulatedWorld, process: Process, ports: Ports) -> Leadership | None:

@@ -111,6 +111,22 @@ def _answer_first(self: Engine, before: Any, draft: Any, *, stalled: bool) -> No
     _commit(self, before, draft, stalled=stalled)
 
 
+_tell = Engine._tell
+
+
+def _tell_no(draft: Any, error: Any) -> None:
+    if isinstance(error, Unavailable):
+        error = Unavailable(error.message, may_have_applied=False)
+    _tell(draft, error)
+
+
+def _refused_after_writing(self: Ownership, issued: float, trust_for: Any) -> None:
+    """The entry is durable, but the error of the look that follows says that nothing is."""
+    del trust_for
+    self.confirm()
+    self.confirmed_at = issued
+
+
 def _no_confirmation(self: Ownership) -> None:
     self.confirmed_at = self._clock.monotonic()
 
@@ -163,6 +179,16 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (takeover, "_successor", _remembering_successor),
             ),
             seed=35,
+        ),
+        "unknown_told_as_no": Bug(
+            what="callers are told that nothing was applied although nobody knows",
+            plant=swap((Engine, "_tell", staticmethod(_tell_no))),
+            seed=18,
+        ),
+        "refused_after_the_write": Bug(
+            what="a durable entry is told as not applied because the look after it failed",
+            plant=swap((Ownership, "wrote", _refused_after_writing)),
+            seed=4,
         ),
         "answer_without_looking": Bug(
             what="a leader never checks whether it still leads",

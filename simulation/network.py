@@ -37,12 +37,7 @@ class Network:
         """Send a batch to some leader and wait for its answer, or for nothing."""
 
         def deliver(endpoint: LeaderEndpoint, answer: Callable[[Any], None]) -> None:
-            def reply(value: Answer | ServoError) -> None:
-                if isinstance(value, Answer):
-                    self.oracle.acknowledged(batch, value)
-                answer(value)
-
-            endpoint.engine.inbox.put(request(batch, reply))
+            endpoint.engine.inbox.put(request(batch, self.oracle.judging(batch, answer)))
 
         return self._round_trip(process, deliver)
 

@@ -5,7 +5,7 @@ ever written to each ledger slot, folds it in order, and compares everything wit
 published projections, started executions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,13 +27,15 @@ from servo.core.state.states import (
     OutboxStatus,
     TaskState,
 )
-from servo.errors import Corrupt
+from servo.errors import Corrupt, ServoError
+from servo.leader.requests import Reply
 from servo.ledger.paths import Paths, seq_of
 from servo.projection.read.reader import Snapshot
 from simulation import backfill_laws
 from simulation.faults import Bucket, PlainStore
 from simulation.kernel import Kernel, Violation
 from simulation.laws import Law, RunKeyLaw
+from simulation.told_law import ToldLaw
 
 LEASE = timedelta(seconds=5)
 LEASE_MS = LEASE // timedelta(milliseconds=1)
@@ -81,7 +83,8 @@ class Oracle:
         self.owners: set[str] = set()
         self.publishes = 0
         self.checked_files: dict[str, tuple[str, ...]] = {}
-        self.laws: list[Law] = [RunKeyLaw()]
+        self.told = ToldLaw()
+        self.laws: list[Law] = [RunKeyLaw(), self.told]
         bucket.watchers.append(self._on_write)
 
     # --- while it runs ----------------------------------------------------------------------
@@ -127,10 +130,29 @@ class Oracle:
         if state.index.active > max(quota.max_concurrent_tasks, before):
             raise Violation(f"{state.index.active} tasks in flight at entry {state.seq}")
 
+    def judging(self, batch: Batch, tell: Callable[[Any], None]) -> Reply:
+        """A copy of a batch reaches a leader: the callback that judges what is told about it."""
+        self.told.delivered(batch)
+
+        def reply(value: Answer | ServoError) -> None:
+            if isinstance(value, Answer):
+                self.acknowledged(batch, value)
+            else:
+                self.failed(batch, value)
+            tell(value)
+
+        return reply
+
+    def failed(self, batch: Batch, error: ServoError) -> None:
+        """A leader has just told an error instead of an answer."""
+        self.kernel.note("error", batch.id, type(error).__name__)
+        self.told.failed(batch, error)
+
     def acknowledged(self, batch: Batch, answer: Answer) -> None:
         """A leader has just answered a batch."""
         self.kernel.note("ack", batch.id, answer.status.value, answer.seq)
         self.acked.append((batch, answer))
+        self.told.answered(batch, answer)
         if answer.status is Status.REJECTED:
             self._check_refusal(batch, answer)
         if answer.repeated or answer.status is Status.REJECTED:
@@ -160,9 +182,12 @@ class Oracle:
         """A leader has just told an execution to continue."""
         self.heard[attempt_id, exec_id] = self.kernel.ms
 
-    def woke_up(self, owner: str, wall: datetime) -> None:
-        """A leader that was stopped for longer than it takes to notice goes on."""
-        self.woken[owner] = wall
+    def woke_up(self, owner: str, term_time: datetime) -> None:
+        """A leader that was stopped for longer than it takes to notice goes on.
+
+        `term_time` is the time of its term, which entries carry; its wall clock may differ.
+        """
+        self.woken[owner] = term_time
 
     def _check_expiry(self, entry: Entry) -> None:
         """No execution is given up right after it was told to continue, or without a leader."""

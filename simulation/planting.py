@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from inspect import getattr_static
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ def swap(*changes: tuple[Any, str, Any]) -> Planting:
     def planted() -> Generator[None]:
         with ExitStack() as stack:
             for owner, name, broken in changes:
-                sound = getattr(owner, name)
+                sound = getattr_static(owner, name)
                 setattr(owner, name, broken)
                 stack.callback(setattr, owner, name, sound)
             yield

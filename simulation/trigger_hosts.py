@@ -139,11 +139,7 @@ class TriggerService:
             process.spawn(lambda: promise.keep(network.submit(process, batch)))
             return promise
 
-        def reply(value: Answer | ServoError) -> None:
-            if isinstance(value, Answer):
-                self._world.oracle.acknowledged(batch, value)
-            promise.keep(value)
-
+        reply = self._world.oracle.judging(batch, promise.keep)
         endpoint.engine.inbox.put(request(batch, reply))
         endpoint.wake()
         return promise

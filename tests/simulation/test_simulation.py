@@ -1,11 +1,15 @@
 """The simulator itself: it repeats itself, it finds what is planted, and it finds nothing else."""
 
+import subprocess
+import sys
+
 import pytest
 
 from simulation.bugs import BUGS, planted
 from simulation.kernel import Kernel, Violation
 from simulation.run import run_seed
 from simulation.swarm import draw
+from simulation.worlds import IN_A_ROW, PLAIN, WORLDS, dealt
 
 # Worlds that broke a rule at some time, and must not again.
 ONCE_BROKEN = (2, 9, 22, 31, 493, 836)
@@ -67,6 +71,20 @@ def test_a_world_that_is_busy_without_any_time_passing_breaks_a_rule() -> None:
     kernel.at(5, spin)
     with pytest.raises(Violation, match="loops for ever at 5"):
         kernel.run_until(10)
+
+
+def test_without_a_kind_every_kind_of_world_has_its_turn() -> None:
+    seeds = range(IN_A_ROW * len(WORLDS))
+    assert {dealt(seed) for seed in seeds} == {*WORLDS}
+    assert {dealt(seed) for seed in range(IN_A_ROW)} == {PLAIN}
+
+
+def test_the_line_that_replays_a_seed_names_its_world() -> None:
+    command = [sys.executable, "-m", "simulation", "--seeds", "18:19", "--jobs", "1"]
+    found = subprocess.run(
+        [*command, "--bug", "unknown_told_as_no"], capture_output=True, text=True, check=True
+    )
+    assert "replay: make sim SEEDS=18:19 WORLD=plain BUG=unknown_told_as_no TRACE=1" in found.stdout
 
 
 def test_swarms_differ_in_what_they_switch_on() -> None:
