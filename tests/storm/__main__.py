@@ -4,10 +4,13 @@ import argparse
 import json
 import sys
 import tempfile
-import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from servo.testing.seaweed import ACCESS_KEY, SECRET_KEY, Seaweed
+from servo.testing.seaweed import ACCESS_KEY, SECRET_KEY, seaweed
+from servo.workspace.system import SystemClock
+from tests.storm.judging import judge
 from tests.storm.storm import Storm
 
 
@@ -16,25 +19,39 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="storm", description=__doc__)
     _ = parser.add_argument("--signals", type=int, default=1000)
     _ = parser.add_argument("--seed", type=int, default=1)
-    _ = parser.add_argument("--s3", action="store_true", help="on a bucket instead of a folder")
+    _ = parser.add_argument("--s3", action="store_true", help="in a bucket instead of a folder")
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="storm-"))
-    print(f"{folder}, seed {options.seed}", file=sys.stderr)
-    began = time.monotonic()
-    with Storm(folder, str(folder / "store"), options.seed) as storm:
+    folder = Path(tempfile.mkdtemp(prefix="servo-storm-"))
+    print(f"seed {options.seed}, in {folder}", file=sys.stderr)
+    clock = SystemClock()
+    began = clock.monotonic()
+    with _storm(folder, options.seed, in_bucket=options.s3) as storm:
         storm.rage(options.signals, lambda words: print(words, file=sys.stderr, flush=True))
-        broken = storm.judge()
+        broken = judge(storm)
     report = {
-        "seconds": round(time.monotonic() - began),
-        "signals": dict(sorted(storm.signals.items())),
-        "commands": dict(sorted(storm.ends.items())),
-        "settled_after": round(storm.waited, 1),
+        "seconds": round(clock.monotonic() - began),
+        "signals": {"all": storm.signals.total(), **dict(sorted(storm.signals.items()))},
+        "commands": {"all": storm.ends.total(), **dict(sorted(storm.ends.items()))},
+        "settled_after": round(storm.settled_after, 1),
         "broken": len(broken),
     }
     print(json.dumps(report, indent=1))
-    for words in broken:
-        print(words)
+    print(*broken, sep="\n")
     return 1 if broken else 0
+
+
+@contextmanager
+def _storm(folder: Path, seed: int, *, in_bucket: bool) -> Generator[Storm]:
+    if not in_bucket:
+        with Storm(folder, str(folder / "store"), seed) as storm:
+            yield storm
+        return
+    with seaweed() as server:
+        _ = server.store("storm", clock=SystemClock()).put("made", b"")
+        where = f"endpoint={server.endpoint}&region=us-east-1&allow_http=true"
+        keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+        with Storm(folder, f"s3://storm/w?{where}", seed, **keys) as storm:
+            yield storm
 
 
 if __name__ == "__main__":
