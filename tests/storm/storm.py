@@ -25,11 +25,11 @@ from servo.testing.machines import LIMIT, Machine, RunningCommand
 from servo.workspace.system import SystemClock
 
 CODE = """
-import time
+from threading import Event
 from servo import DefaultScheduleStatus, ScheduleDefinition, StaticPartitionsDefinition, asset
 
 def work():
-    time.sleep(0.05)
+    Event().wait(0.05)
 
 @asset
 def a():
