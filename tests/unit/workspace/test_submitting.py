@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from servo.config import Settings
+from servo.core.events.envelope import Batch
 from servo.core.events.quotas import PoolLimitSet
 from servo.core.events.runs import RunCancelRequested, RunRequested
 from servo.core.state.rows.execution import RunRow
@@ -534,3 +535,18 @@ def test_an_unanswered_request_is_told_as_unknown_and_never_as_refused(
         _ = open_workspace(address).submit(limit(3))
     assert told.value.may_have_applied is False or "request id" in str(told.value)
     never_started.stop()
+
+
+def test_a_request_through_the_inbox_is_not_given_the_answer_to_another(bucket: World) -> None:
+    with leading(BUCKET, bucket):
+        through = channels.InboxChannel(BUCKET, bucket, lambda: True)
+        first = through.send(Batch(id="a", events=(limit(3),), request_id="mine"))
+        again = through.send(Batch(id="b", events=(limit(3),), request_id="mine"))
+        other = through.send(Batch(id="c", events=(limit(4),), request_id="mine"))
+    assert first is not None
+    assert first.applied
+    assert again is not None
+    assert (again.status, again.seq) == (first.status, first.seq)
+    assert other is not None
+    assert other.status is ReceiptStatus.CONFLICT
+    assert other.reason.startswith("idempotency_conflict")
