@@ -25,11 +25,11 @@ from servo.testing.machines import LIMIT, Machine, RunningCommand
 from servo.workspace.system import SystemClock
 
 CODE = """
-from threading import Event
+import time
 from servo import DefaultScheduleStatus, ScheduleDefinition, StaticPartitionsDefinition, asset
 
 def work():
-    Event().wait(0.05)
+    time.sleep(0.05)
 
 @asset
 def a():
