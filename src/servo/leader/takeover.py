@@ -28,6 +28,8 @@ before the next fence is valid. A crash after step 3 leaves a fence, which is an
 other. Nothing is ever deleted here.
 """
 
+from datetime import datetime
+
 import msgspec
 from msgspec.structs import replace
 
@@ -38,8 +40,8 @@ from servo.core.fold.limits import FOLD_VERSION
 from servo.core.manifest import Manifest, encode, first_claim, next_claim
 from servo.core.state.state import State
 from servo.errors import Corrupt, Fenced, NotFound, Unavailable
+from servo.leader.ledger_time import ledger_time
 from servo.leader.ports import Ports
-from servo.leader.term import TICK
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ledger.writer import LedgerWriter
@@ -153,7 +155,8 @@ def _catch_up(
         if not reader.ends_after(state.seq):
             continue
         confirmed_at = ports.clock.monotonic()
-        if raise_fence(ports, writer, hydrator, state, claim):
+        at = ledger_time(ports.store, paths, state, ports.clock.now())
+        if raise_fence(ports, writer, hydrator, state, claim, at):
             break
     if not is_owner(manifests.latest(), claim.owner):
         raise Fenced(
@@ -197,7 +200,12 @@ def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str) -> 
 
 
 def raise_fence(
-    ports: Ports, writer: LedgerWriter, hydrator: Hydrator, state: State, claim: Manifest
+    ports: Ports,
+    writer: LedgerWriter,
+    hydrator: Hydrator,
+    state: State,
+    claim: Manifest,
+    at: datetime,
 ) -> bool:
     """Take the next place in the ledger with an empty entry; False if it was taken."""
     seq = state.seq + 1
@@ -206,7 +214,7 @@ def raise_fence(
         epoch=claim.epoch,
         owner=claim.owner,
         nonce=ports.nonce(),
-        ts=max(ports.clock.now(), state.ts + TICK),
+        ts=at,
         prev_hash=state.last_hash,
         fold_version=FOLD_VERSION,
         identity=claim.identity if seq == 1 else "",
