@@ -7,7 +7,7 @@ import pytest
 
 from simulation.bugs import BUGS, planted
 from simulation.kernel import Kernel, Violation
-from simulation.run import run_seed
+from simulation.running import run_seed
 from simulation.swarm import draw
 from simulation.worlds import IN_A_ROW, PLAIN, WORLDS, dealt
 
