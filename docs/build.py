@@ -1,8 +1,8 @@
 """Check the documentation and build the site: `python docs/build.py`, or `make docs`.
 
 Each check has a name; `--only NAME` runs one, and `--root FOLDER` reads the documents of a copy.
-`--write` writes what is generated: the command line reference, and the snippets in the pages. The
-site goes to `build/site`.
+`--write` writes what is generated: the command line reference, the schema of the storage format,
+and the snippets in the pages. The site goes to `build/site`.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from checks import cli_page, commands, examples, prose, python_api, reference, site
+from checks import cli_page, commands, examples, format_schema, prose, python_api, reference, site
 from checks.markdown import Docs
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +22,7 @@ CHECKS: dict[str, Check] = {
     "refusals": reference.refusals,
     "tables": reference.tables,
     "objects": reference.objects,
+    "schema": format_schema.format_schema,
     "settings": reference.settings,
     "bugs": reference.bugs,
     "verbs": reference.verbs,
@@ -53,6 +54,7 @@ def main() -> int:
         return 0
     if options.write:
         (options.root / "docs" / cli_page.PAGE).write_text(cli_page.page())
+        (options.root / "docs" / format_schema.PAGE).write_text(format_schema.written())
         examples.refresh(Docs(options.root.resolve()))
     docs = Docs(options.root.resolve())
     problems = 0

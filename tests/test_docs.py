@@ -29,6 +29,8 @@ EVENTS = "docs/reference/events.md"
 TABLES = "docs/reference/tables.md"
 LEDGER = "docs/reference/ledger.md"
 MANIFEST = "docs/reference/manifest.md"
+LAYOUT = "docs/reference/layout.md"
+SCHEMA = "docs/reference/schema.json"
 CLI = "docs/reference/cli.md"
 ERRORS = "docs/reference/errors.md"
 SETTINGS = "docs/reference/settings.md"
@@ -72,6 +74,13 @@ LIES: dict[str, list[Lie]] = {
         Lie(LEDGER, "| `stall` |", "| `stalled` |", "does not describe stall"),
         Lie(LEDGER, "| `parked` |", "| `waiting` |", "does not describe parked"),
         Lie(MANIFEST, "| `min_seq` | integer |", "| `min_seq` | string |", "min_seq is 'integer"),
+    ],
+    "schema": [
+        Lie(SCHEMA, '"title": "TaskFinished"', '"title": "TaskEnded"', "is not what the code says"),
+        Lie(EVENTS, "| `cursor_after` |", "| `cursor_then` |", "cursor_after is null in"),
+        Lie(TABLES, "| `run_key` |", "| `run_name` |", "run_key is string in"),
+        Lie(TABLES, "| `backfills.state_version` | 1 |", "", "backfills.state_version is 1 in"),
+        Lie(LAYOUT, "leases/orchestration.json", "lease.json", "lease lies under leases/"),
     ],
     "settings": [
         Lie(SETTINGS, "| `gc_every` |", "| `gc_often` |", "not describe gc_every"),
@@ -197,3 +206,8 @@ def plant(root: Path, file: str, truth: str, lie: str) -> None:
 def test_every_check_is_made_here_and_has_a_planted_falsehood() -> None:
     done = build(ROOT, "--list")
     assert done.stdout.split() == list(LIES)
+
+
+def test_the_schema_of_the_storage_format_is_that_of_the_code() -> None:
+    done = build(ROOT, "--only", "schema")
+    assert done.returncode == 0, done.stdout + done.stderr

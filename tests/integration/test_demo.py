@@ -117,7 +117,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_wheel_holds_the_shop(tmp_path: Path) -> None:
+def test_a_wheel_holds_the_shop_and_the_schema(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
@@ -125,4 +125,6 @@ def test_a_wheel_holds_the_shop(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         held = packed.read("servo/cli/shop/assets.py")
         assert "servo/cli/shop/data/payments.csv" in packed.namelist()
+        schema = packed.read("servo/schema.json")
+    assert schema == (ROOT / "docs/reference/schema.json").read_bytes()
     assert held == (ROOT / "examples/shop/assets.py").read_bytes()

@@ -166,7 +166,8 @@ def test_an_exchanged_entry_is_found_by_the_chain() -> None:
     forged, _ = encode_entry(replace(entry, nonce="forged"), ())
     _ = story.store.put(story.paths.ledger_entry(5), forged)
     assert [p.what for p in problems(story)] == [
-        "ledger entry 6 does not continue the chain of hashes"
+        "ledger entry 6 does not continue the chain of hashes",
+        "manifest 2 applies entry 5, which is not in this ledger (in the past version 2)",
     ]
 
 
@@ -281,6 +282,7 @@ def test_a_row_that_the_ledger_does_not_say_is_found() -> None:
         Problem(
             part=ProblemPart.PROJECTION,
             what="runs big: error is 'forged', but the ledger gives ''",
-            remedy="rebuild the projection from the ledger",
+            remedy="rebuild the projection from the ledger with `servo admin rebuild`",
+            runbook="corrupt-projection",
         ),
     )

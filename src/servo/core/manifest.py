@@ -100,6 +100,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return () if held is None else held.tier(tier)
 
 
+_NO_FILES = TableFiles()
+
+
 class _Format(msgspec.Struct):
     format: int = FORMAT
 
@@ -179,8 +182,15 @@ def check_successor(old: Manifest, new: Manifest) -> None:
     """`Internal` unless `new` can follow `old`."""
     _require(new.v == old.v + 1, "the version grows by one")
     _require(new.prev_hash == old.sha256, "a manifest names the hash of the one before")
-    _require(new.identity == old.identity, "the identity of a workspace never changes")
     _require(old.epoch <= new.epoch <= old.epoch + 1, "the epoch stays or grows by one")
+    check_later(old, new)
+    _check_new_files(old, new)
+
+
+def check_later(old: Manifest, new: Manifest) -> None:
+    """`Internal` unless `new` can come after `old`, with any number of versions between them."""
+    _require(new.identity == old.identity, "the identity of a workspace never changes")
+    _require(new.epoch >= old.epoch, "the epoch never goes back")
     _require(
         (new.owner == old.owner) == (new.epoch == old.epoch), "every epoch has an owner of its own"
     )
@@ -205,11 +215,27 @@ def _check_applied(old: Manifest, new: Manifest) -> None:
 def check_files(new: Manifest, known: Mapping[str, TableFiles]) -> None:
     """`Internal` unless the files of every table that differs from `known` are well described."""
     for table, held in new.tables.items():
-        if held is not known.get(table):
+        before = known.get(table, _NO_FILES)
+        if held is not before:
             keys = {file.key for file in held.files}
             _require(len(keys) == len(held.files), f"{table} names each file once")
+            described = {file.key: file for file in before.files}
             for file in held.files:
                 _check_file(new, file)
+                # Readers and lookups believe a description, so one that is narrowed by mistake
+                # would make rows disappear without any file being touched.
+                same = described.get(file.key, file) == file
+                _require(same, f"{file.key} is described as before")
+
+
+def _check_new_files(old: Manifest, new: Manifest) -> None:
+    for table, held in new.tables.items():
+        before = old.tables.get(table, _NO_FILES)
+        if held is not before:
+            known = {file.key for file in before.files}
+            fresh = [file for file in held.files if file.key not in known]
+            dated = all(file.written_at == new.ts for file in fresh)
+            _require(dated, f"new files of {table} have the time of the manifest")
 
 
 def _check_file(new: Manifest, file: FileEntry) -> None:

@@ -23,7 +23,13 @@ from servo.projection.upkeep.inspection import Inspection, NewestVersion, inspec
 from servo.projection.upkeep.orphans import delete_plans, orphaned_plans
 from servo.projection.upkeep.outputs import collect_outputs, expiry_events
 from servo.projection.upkeep.row_diff import Comparison, RowDiff, compare
-from servo.projection.upkeep.verify import Problem, ProblemPart, VerifyReport, verify
+from servo.projection.upkeep.verify import (
+    Problem,
+    ProblemPart,
+    VerifyReport,
+    problem_of,
+    verify,
+)
 from servo.workspace.leading import Led, LedByAnother
 from servo.workspace.receipt import Receipt
 from servo.workspace.workspace import Workspace
@@ -122,7 +128,7 @@ def _with_outputs(
     outputs = OutputStore(workspace.store, workspace.paths)
     kept = workspace.read(lambda snapshot: kept_outputs(snapshot, workspace.paths))
     found = check_outputs(outputs, kept, lambda done, total: progress(part, done, total))
-    problems = [Problem(part=part, what=one.message, remedy=one.remedy) for one in found]
+    problems = [problem_of(part, one) for one in found]
     return replace(report, outputs=len(kept), problems=(*report.problems, *problems))
 
 

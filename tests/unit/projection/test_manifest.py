@@ -15,6 +15,7 @@ from servo.core.manifest import (
     TableFiles,
     Tier,
     check_first,
+    check_later,
     check_successor,
     decode,
     encode,
@@ -154,7 +155,28 @@ def test_a_claim_keeps_the_projection_and_raises_the_epoch() -> None:
 
 
 def test_a_publish_follows_its_manifest() -> None:
-    check_successor(first(), published(first(), tables={"tasks": TableFiles(files=(file(),))}))
+    held = {"tasks": TableFiles(files=(file(written_at=LATER),))}
+    check_successor(first(), published(first(), tables=held))
+
+
+def test_a_file_that_stays_is_described_as_before() -> None:
+    old = encode(published(first(), tables={"tasks": TableFiles(files=(file(),))}))[1]
+    other = {"tasks": TableFiles(files=(file(max_key=("run", 1)),))}
+    with pytest.raises(Internal, match="f1 is described as before"):
+        check_successor(old, published(old, tables=other, nonce="n9"))
+
+
+def test_versions_in_between_may_be_gone() -> None:
+    old = encode(published(first()))[1]
+    later = replace(published(old), v=9, epoch=5, owner="o5", nonce="n9")
+    check_later(old, later)
+    for fields, rule in [
+        ({"identity": "cd" * 16}, "identity of a workspace never changes"),
+        ({"epoch": 0, "owner": "o0"}, "epoch never goes back"),
+        ({"applied_seq": 1}, "applied_seq never goes back"),
+    ]:
+        with pytest.raises(Internal, match=rule):
+            check_later(old, replace(later, **fields))
 
 
 @pytest.mark.parametrize(
@@ -179,6 +201,7 @@ def test_a_publish_follows_its_manifest() -> None:
         ({"tables": {"tasks": TableFiles(files=(file(tombstones=4),))}}, "f1 has rows"),
         ({"tables": {"tasks": TableFiles(files=(file(level=-1),))}}, "level and a size"),
         ({"tables": {"tasks": TableFiles(files=(file(max_key=("a", 1)),))}}, "range of keys"),
+        ({"tables": {"tasks": TableFiles(files=(file(),))}}, "the time of the manifest"),
     ],
 )
 def test_a_manifest_that_breaks_a_rule_is_refused(fields: dict[str, object], rule: str) -> None:

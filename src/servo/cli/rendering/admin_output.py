@@ -120,6 +120,7 @@ def _compared(report: VerifyReport) -> str:
 def _show_problem(out: Console, problem: Problem) -> None:
     out.print(Text.assemble((f"  {problem.part}: ", "red"), problem.what))
     out.print(Text.assemble(("    remedy: ", "bold"), problem.remedy))
+    out.print(Text.assemble(("    runbook: ", "bold"), problem.runbook))
 
 
 # --- rebuild --------------------------------------------------------------------------------------

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from servo.core.manifest import FileEntry
 from servo.core.state.tables import TableSpec
+from servo.errors import Corrupt
 from servo.projection.files.arrow import ArrowSchema, ArrowTable, pa, pc, pq
 from servo.projection.files.bloom import Bloom, BloomBuilder
 from servo.projection.files.parquet import GROUP_ROWS, SMALL_ROWS, open_writer
@@ -121,14 +123,19 @@ class SegmentWriter:
     def _index(self, data: bytes) -> KeyIndex | None:
         if self._bloom is None or self._rows <= SMALL_ROWS:
             return None
-        borders = [0, *_group_ends(data), len(data)]
-        parts = [_part(data, start, end) for start, end in pairwise(borders)]
+        parts = parts_of(data)
         return KeyIndex(
             bloom=self._bloom.build(),
             first_keys=tuple(self._first_keys),
             groups=tuple(parts[:-1]),
             footer=parts[-1],
         )
+
+
+def parts_of(data: bytes) -> list[Part]:
+    """The row groups of a file, the first with what stands before it, and its footer."""
+    borders = [0, *_group_ends(data), len(data)]
+    return [_part(data, start, end) for start, end in pairwise(borders)]
 
 
 def key_at(spec: TableSpec, table: ArrowTable, position: int) -> RowKey:
@@ -140,6 +147,37 @@ def keys_of(spec: TableSpec, table: ArrowTable) -> Sequence[RowKey]:
     """The primary keys of all rows of a table."""
     columns: list[list[Any]] = [table.column(name).to_pylist() for name in spec.key]
     return list(zip(*columns, strict=True))
+
+
+def check_description(spec: TableSpec, file: FileEntry, table: ArrowTable) -> None:
+    """`Corrupt` unless a whole file, or its keys, is what its manifest says, as far as it shows.
+
+    Whoever opens a file has its ends at hand. Files that a wrong range keeps closed are found by
+    `servo admin verify`, which opens all.
+    """
+    deleted = DELETED in table.column_names
+    found = (
+        table.num_rows,
+        pc.sum(table.column(DELETED)).as_py() if deleted else 0,
+        key_at(spec, table, 0) if table.num_rows else (),
+        key_at(spec, table, table.num_rows - 1) if table.num_rows else (),
+    )
+    if found != (file.rows, file.tombstones, file.min_key, file.max_key):
+        raise misdescribed(file)
+
+
+def check_index(file: FileEntry, index: KeyIndex) -> None:
+    """`Corrupt` unless a key index can be that of the file."""
+    if index.first_keys[:1] != (file.min_key,) or index.first_keys[-1] > file.max_key:
+        raise misdescribed(file)
+
+
+def misdescribed(file: FileEntry) -> Corrupt:
+    """The error about a manifest that says of a file what is not so."""
+    return Corrupt(
+        f"the manifest says of {file.key} what is not so: its rows or its range of keys are others",
+        remedy="rebuild the projection from the ledger",
+    )
 
 
 class RowKeys(Sequence[RowKey]):

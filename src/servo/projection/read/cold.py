@@ -26,7 +26,17 @@ from servo.projection.files.bloom import Probe, probe
 from servo.projection.files.files import Lru, check, existing, fetch
 from servo.projection.files.parquet import SMALL_ROWS, parsing, read, to_rows
 from servo.projection.files.schema import DELETED, VERSION, as_tuple
-from servo.projection.files.segment import KeyIndex, Part, RowKey, RowKeys, Segment, key_at, keys_of
+from servo.projection.files.segment import (
+    KeyIndex,
+    Part,
+    RowKey,
+    RowKeys,
+    Segment,
+    check_description,
+    check_index,
+    key_at,
+    keys_of,
+)
 
 MAX_BYTES = 128 * 1024 * 1024
 
@@ -47,27 +57,27 @@ class _Block:
         self.name = name
         self.spec = spec
         self._read = read_columns
-        self._keys: ArrowTable = read_columns([*spec.key, VERSION, DELETED])
-        count: int = self._keys.num_rows
+        self.keys: ArrowTable = read_columns([*spec.key, VERSION, DELETED])
+        count: int = self.keys.num_rows
         self._places: dict[RowKey, int] | None = None
         if count <= SMALL_ROWS:
-            self._places = {key: n for n, key in enumerate(keys_of(spec, self._keys))}
-        self.key_bytes: int = self._keys.nbytes + (200 * count if self._places else 0)
+            self._places = {key: n for n, key in enumerate(keys_of(spec, self.keys))}
+        self.key_bytes: int = self.keys.nbytes + (200 * count if self._places else 0)
 
     def find(self, key: RowKey) -> int | None:
         if self._places is not None:
             return self._places.get(key)
-        place = bisect_left(RowKeys(self.spec, self._keys), key)
-        held = place < self._keys.num_rows and key_at(self.spec, self._keys, place) == key
+        place = bisect_left(RowKeys(self.spec, self.keys), key)
+        held = place < self.keys.num_rows and key_at(self.spec, self.keys, place) == key
         return place if held else None
 
     def version(self, place: int) -> int:
-        return self._keys.column(VERSION)[place].as_py()
+        return self.keys.column(VERSION)[place].as_py()
 
     def is_row(self, place: int) -> bool:
         """Whether it is a row, and not a tombstone."""
-        marked = DELETED in self._keys.column_names
-        return not (marked and self._keys.column(DELETED)[place].as_py())
+        marked = DELETED in self.keys.column_names
+        return not (marked and self.keys.column(DELETED)[place].as_py())
 
     def columns(self) -> ArrowTable:
         """Everything that the block holds."""
@@ -181,6 +191,7 @@ class ColdRows:
 
     def _remember_whole(self, spec: TableSpec, file: FileEntry, data: bytes) -> _Block:
         block = _Block(file.key, spec, lambda only: read(data, what=file.key, only=only))
+        check_description(spec, file, block.keys)
         return self._remember_block(block, len(data))
 
     def _index(self, file: FileEntry, side: ObjectRef) -> KeyIndex:
@@ -214,6 +225,7 @@ class ColdRows:
         return data
 
     def _remember_index(self, file: FileEntry, index: KeyIndex) -> KeyIndex:
+        check_index(file, index)
         self._indexes.put(file.key, index, cost=len(index.bloom.bits) + 500 * len(index.groups))
         return index
 

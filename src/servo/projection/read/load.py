@@ -12,8 +12,10 @@ from servo.core.state.rows.row import Row
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES, Residency, TableSpec
 from servo.ports.object_store import ObjectStore
+from servo.projection.files.arrow import ArrowTable
 from servo.projection.files.files import fetch
 from servo.projection.files.parquet import conform, live, read, to_rows
+from servo.projection.files.segment import check_description
 from servo.projection.read.newest import marked, newest, ranked
 
 
@@ -36,7 +38,12 @@ def load_state(store: ObjectStore, manifest: Manifest, tenant: str, workspace: s
 
 def _load_rows(store: ObjectStore, spec: TableSpec, files: Sequence[FileEntry]) -> list[Row]:
     tables = [
-        ranked(marked(conform(spec, read(fetch(store, file), what=file.key))), Tier.ACTIVE)
-        for file in files
+        ranked(marked(conform(spec, _read(store, spec, file))), Tier.ACTIVE) for file in files
     ]
     return to_rows(spec, live(newest(spec, tables)))
+
+
+def _read(store: ObjectStore, spec: TableSpec, file: FileEntry) -> ArrowTable:
+    table = read(fetch(store, file), what=file.key)
+    check_description(spec, file, table)
+    return table

@@ -2,11 +2,14 @@
 
 Six questions, in this order, each answered for all there is and none stopping at the first fault:
 
-    ledger        is every entry intact, and does each continue the one before?
     manifests     is every version intact, and does each continue the one before?
-    files         has every file that a version names its size and its hash?
+    ledger        is every entry intact, and does each continue the one before?
+                  does every version stand on the entry that it names?
+    files         has every file that a version names its size and its hash, and does it hold what
+                  the version says: rows, tombstones, ranges of keys and versions, level, key index?
     plans         has every plan and list its hash, and is none missing that a run needs?
-    projection    is the newest version, row for row, what the ledger folds to?
+    projection    is the newest version, row for row, what the ledger folds to, and does its active
+                  tier hold everything that a leader loads?
     logs          has every log that an execution reported its size and its hash?
 
 Outputs are a seventh, answered by `servo.execution.outputs.verification`. Logs and outputs are left
@@ -15,30 +18,38 @@ out of a quick verification: they are most of the bytes.
 Reads only. A workspace that is in use can be verified: what is judged is what was there at first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from hashlib import sha256
-from itertools import islice, pairwise
+from itertools import islice
 
 import msgspec
 
-from servo.core.events.envelope import Entry
 from servo.core.events.tasks import StoredLog, TaskFinished
-from servo.core.manifest import FileEntry, Manifest, ObjectRef, check_successor
+from servo.core.manifest import FileEntry, Manifest, ObjectRef
 from servo.core.state.state import State
-from servo.errors import Corrupt, Internal, NotFound, ServoError
+from servo.core.state.tables import TABLES
+from servo.errors import Corrupt, NotFound, ServoError
 from servo.ledger.paths import Paths
-from servo.ledger.reader import LedgerReader
 from servo.ports.object_store import ObjectStore
 from servo.projection.files.files import fetch
 from servo.projection.files.manifest_store import ManifestStore
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.replay import NOTHING, Replay
 from servo.projection.read.time_travel import Overlaid, Past
-from servo.projection.upkeep.rebuild import newest_intact, objects_of
+from servo.projection.upkeep.rebuild import newest_intact
 from servo.projection.upkeep.row_diff import RowDiff, row_diffs
-from servo.projection.upkeep.verify_ledger import check_ledger, ledger_end
+from servo.projection.upkeep.verify_files import FileContents
+from servo.projection.upkeep.verify_ledger import VerifiedEntry, check_ledger, ledger_end
+from servo.projection.upkeep.verify_manifests import (
+    REBUILD,
+    DescribedFile,
+    ManifestSurvey,
+    Place,
+    past,
+)
+from servo.projection.upkeep.verify_tiers import misplaced
 
 MAX_DIFFS = 20
 
@@ -46,8 +57,8 @@ MAX_DIFFS = 20
 class ProblemPart(StrEnum):
     """What a problem was found in."""
 
-    LEDGER = "ledger"
     MANIFESTS = "manifests"
+    LEDGER = "ledger"
     FILES = "files"
     PLANS = "plans"
     PROJECTION = "projection"
@@ -55,12 +66,33 @@ class ProblemPart(StrEnum):
     OUTPUTS = "outputs"
 
 
+RUNBOOKS = {
+    ProblemPart.MANIFESTS: "corrupt-projection",
+    ProblemPart.LEDGER: "corrupt-ledger-entry",
+    ProblemPart.FILES: "corrupt-projection",
+    ProblemPart.PLANS: "restore-from-backup",
+    ProblemPart.PROJECTION: "corrupt-projection",
+    ProblemPart.LOGS: "damaged-output",
+    ProblemPart.OUTPUTS: "damaged-output",
+}
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not as it should be, and what to do about it."""
+    """Something that is not as it should be, what to do about it, and the runbook that says more.
+
+    `runbook` is the name of a page in `docs/runbooks`.
+    """
 
     part: ProblemPart
     what: str
     remedy: str
+    runbook: str
+
+
+def problem_of(part: ProblemPart, error: ServoError) -> Problem:
+    """What a check found, as it is reported."""
+    runbook = RUNBOOKS[part]
+    return Problem(part=part, what=error.message, remedy=error.remedy, runbook=runbook)
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,18 +145,20 @@ class _Verification:
         self._paths = paths
         self._progress = progress
         self._manifests = ManifestStore(store, paths)
+        self._survey = ManifestSurvey(paths)
         self._problems: list[Problem] = []
         self._quick = quick
         self._logs: dict[str, StoredLog] = {}
+        self._places: dict[int, Place] = {}
 
     def run(self) -> VerifyReport:
         versions = self._manifests.versions()
         end = ledger_end(self._store, self._paths)
+        self._check_manifests(versions)
         self._check_ledger(end)
-        kept = self._check_manifests(versions, end)
-        files, size = self._check_files(kept)
+        files, size = self._check_files()
         plans = self._check_plans()
-        newest = kept[-1] if kept else NOTHING
+        newest = self._survey.newest or NOTHING
         compared = self._compare(newest)
         if not self._quick:
             self._check_logs()
@@ -141,7 +175,22 @@ class _Verification:
         )
 
     def _note(self, part: ProblemPart, error: ServoError) -> None:
-        self._problems.append(Problem(part=part, what=error.message, remedy=error.remedy))
+        self._problems.append(problem_of(part, error))
+
+    # --- manifests --------------------------------------------------------------------------
+
+    def _check_manifests(self, versions: Sequence[int]) -> None:
+        for done, v in enumerate(versions, start=1):
+            self._progress(ProblemPart.MANIFESTS, done, len(versions))
+            try:
+                found = self._manifests.read(v)
+            except Corrupt as error:
+                self._note(ProblemPart.MANIFESTS, error)
+            except NotFound:
+                continue  # collected meanwhile
+            else:
+                for problem in self._survey.add(found):
+                    self._note(ProblemPart.MANIFESTS, problem)
 
     # --- ledger -----------------------------------------------------------------------------
 
@@ -149,12 +198,26 @@ class _Verification:
         def step(done: int) -> None:
             self._progress(ProblemPart.LEDGER, done, end)
 
-        note = _ignore_entry if self._quick else self._note_logs
+        applied = self._survey.applied
+
+        def note(found: VerifiedEntry) -> None:
+            if found.entry.seq in applied:
+                place = Place(found.digest, found.epoch, found.ts)
+                self._places[found.entry.seq] = place
+            if not self._quick:
+                self._note_logs(found)
+
+        damaged = 0
         for problem in check_ledger(self._store, self._paths, end, progress=step, note=note):
             self._note(ProblemPart.LEDGER, problem)
+            damaged += 1
+        # Entries that cannot be read are known by now; without them nothing can be compared.
+        unread = {seq for seq in applied if seq <= end and seq not in self._places}
+        for problem in self._survey.check_standing(self._places, unread if damaged else ()):
+            self._note(ProblemPart.MANIFESTS, problem)
 
-    def _note_logs(self, entry: Entry) -> None:
-        for batch in entry.batches:
+    def _note_logs(self, found: VerifiedEntry) -> None:
+        for batch in found.entry.batches:
             for event in batch.events:
                 if isinstance(event, TaskFinished) and event.log is not None:
                     self._logs[event.log.key] = event.log
@@ -173,65 +236,74 @@ class _Verification:
             remedy = "restore it from a backup; nothing else depends on it"
             self._note(ProblemPart.LOGS, Corrupt(what, remedy=remedy))
 
-    # --- manifests --------------------------------------------------------------------------
-
-    def _check_manifests(self, versions: list[int], end: int) -> list[Manifest]:
-        kept: list[Manifest] = []
-        for done, v in enumerate(versions, start=1):
-            self._progress(ProblemPart.MANIFESTS, done, len(versions))
-            try:
-                kept.append(self._manifests.read(v))
-            except Corrupt as error:
-                self._note(ProblemPart.MANIFESTS, error)
-            except NotFound:
-                continue  # collected meanwhile
-        for old, new in pairwise(kept):
-            if new.v == old.v + 1:
-                self._check_succession(old, new)
-        if kept:
-            self._check_reached(kept[-1], end)
-        return kept
-
-    def _check_succession(self, old: Manifest, new: Manifest) -> None:
-        try:
-            check_successor(old, new)
-        except Internal as error:
-            what = f"manifest {new.v} cannot follow manifest {old.v}: {error.message}"
-            remedy = "rebuild the projection, and report this with both manifests"
-            self._note(ProblemPart.MANIFESTS, Corrupt(what, remedy=remedy))
-
-    def _check_reached(self, newest: Manifest, end: int) -> None:
-        """The newest version must stand on an entry of this ledger."""
-        seq = newest.applied_seq
-        if not seq:
-            return
-        with suppress(Corrupt):  # a damaged entry is a problem of the ledger, and is known
-            found = LedgerReader(self._store, self._paths).read(seq)
-            if found is None or seq > end or found[1] != newest.last_hash:
-                what = f"manifest {newest.v} applies entry {seq}, which is not in this ledger"
-                remedy = "restore the ledger from a backup: its end is missing or it was replaced"
-                self._note(ProblemPart.MANIFESTS, Corrupt(what, remedy=remedy))
-
     # --- files ------------------------------------------------------------------------------
 
-    def _check_files(self, kept: list[Manifest]) -> tuple[int, int]:
-        refs = {ref.key: (ref, manifest.v) for manifest in kept for ref in objects_of(manifest)}
-        for done, (ref, v) in enumerate(refs.values(), start=1):
-            self._progress(ProblemPart.FILES, done, len(refs))
-            self._check_file(ref, v, newest=v == kept[-1].v)
-        return len(refs), sum(ref.size for ref, _ in refs.values())
+    def _check_files(self) -> tuple[int, int]:
+        described = self._survey.described
+        sizes: dict[str, int] = {}
+        for done, (key, ways) in enumerate(described.items(), start=1):
+            self._progress(ProblemPart.FILES, done, len(described))
+            contents: dict[str, FileContents | None] = {}
+            for one in ways:
+                sizes[key] = one.file.size
+                data = self._fetched(one, one.file)
+                if data is None:
+                    continue
+                if one.table not in contents:
+                    contents[one.table] = self._contents(one, data)
+                self._check_described(one, contents[one.table])
+                if one.file.bloom is not None:
+                    sizes[one.file.bloom.key] = one.file.bloom.size
+                    self._check_index(one, one.file.bloom, contents[one.table])
+        return len(sizes), sum(sizes.values())
 
-    def _check_file(self, ref: FileEntry | ObjectRef, v: int, *, newest: bool) -> None:
+    def _fetched(self, one: DescribedFile, ref: FileEntry | ObjectRef) -> bytes | None:
+        """The bytes of an object, if they are those that the manifest names."""
         try:
-            _ = fetch(self._store, ref)
+            return fetch(self._store, ref)
         except Corrupt as error:
-            self._note(ProblemPart.FILES, error if newest else _past(error.message, v))
+            self._note_file(one, error)
         except NotFound:
-            what = f"{ref.key} is missing, but manifest {v} refers to it"
-            remedy = "rebuild the projection from the ledger"
-            self._note(
-                ProblemPart.FILES, Corrupt(what, remedy=remedy) if newest else _past(what, v)
-            )
+            what = f"{ref.key} is missing, but manifest {self._version(one)} refers to it"
+            self._note_file(one, Corrupt(what, remedy=REBUILD))
+        return None
+
+    def _contents(self, one: DescribedFile, data: bytes) -> FileContents | None:
+        spec = TABLES.get(one.table)
+        if spec is None:
+            return None  # of a later version, which is known
+        try:
+            found = FileContents(spec, self._paths, data, what=one.file.key)
+        except Corrupt as error:
+            self._note_file(one, error)
+            return None
+        for fault in found.faults:
+            what = f"{one.file.key} is not a file of {one.table} of this workspace: {fault}"
+            self._note_file(one, Corrupt(what, remedy=REBUILD))
+        return None if found.faults else found
+
+    def _check_described(self, one: DescribedFile, contents: FileContents | None) -> None:
+        for difference in () if contents is None else contents.differences(one.file):
+            what = f"manifest {self._version(one)} describes {one.file.key} wrongly: {difference}"
+            self._note_file(one, Corrupt(what, remedy=REBUILD))
+
+    def _check_index(
+        self, one: DescribedFile, ref: ObjectRef, contents: FileContents | None
+    ) -> None:
+        data = self._fetched(one, ref)
+        if data is None or contents is None:
+            return
+        for fault in contents.index_faults(data):
+            what = f"{ref.key} is not the key index of {one.file.key}: {fault}"
+            self._note_file(one, Corrupt(what, remedy=REBUILD))
+
+    def _version(self, one: DescribedFile) -> int:
+        newest = self._survey.newest
+        return newest.v if newest is not None and self._survey.is_current(one) else one.v
+
+    def _note_file(self, one: DescribedFile, error: Corrupt) -> None:
+        current = self._survey.is_current(one)
+        self._note(ProblemPart.FILES, error if current else past(error.message, one.v))
 
     # --- plans ------------------------------------------------------------------------------
 
@@ -269,24 +341,19 @@ class _Verification:
             self._note(ProblemPart.PROJECTION, error)
             return False
         rebuilt = Overlaid(self._store, self._paths, Past(state=state, base=NOTHING))
-        for diff in islice(row_diffs(Snapshot(self._store, newest), rebuilt), MAX_DIFFS):
-            self._note(ProblemPart.PROJECTION, _differs(diff))
+        try:
+            for found in islice(self._wrong_rows(newest, rebuilt), MAX_DIFFS):
+                self._note(ProblemPart.PROJECTION, found)
+        except (Corrupt, NotFound) as error:
+            if ProblemPart.FILES not in broken:  # else it is known why it cannot be read
+                self._note(ProblemPart.PROJECTION, error)
+            return False
         return True
 
-
-def _ignore_entry(entry: Entry) -> None:
-    del entry
-
-
-def _past(what: str, v: int) -> Corrupt:
-    return Corrupt(
-        f"{what} (in the past version {v})",
-        remedy="the current version does not need it; `--as-of` falls back to an older version",
-    )
-
-
-def _differs(diff: RowDiff) -> Corrupt:
-    return Corrupt(describe(diff), remedy="rebuild the projection from the ledger")
+    def _wrong_rows(self, newest: Manifest, rebuilt: Overlaid) -> Iterator[Corrupt]:
+        for diff in row_diffs(Snapshot(self._store, newest), rebuilt):
+            yield Corrupt(describe(diff), remedy=REBUILD)
+        yield from misplaced(self._store, newest, rebuilt.state)
 
 
 def describe(diff: RowDiff) -> str:

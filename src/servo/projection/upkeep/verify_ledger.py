@@ -1,11 +1,18 @@
 """Every entry and every segment of a ledger, checked one by one.
 
+An entry must be intact and continue the chain of hashes; be later than the entries before it,
+because its time is the only time there is; and the first one of a leader must be a fence, because
+a former leader is kept out by nothing else. Entries of a leader that was fenced are dead, and
+count for the chain alone.
+
 Problems are collected, not raised: an operator wants to know all that has to be restored.
 """
 
 from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from servo.core.events.envelope import Entry
+from servo.core.state.state import EPOCH_START
 from servo.errors import Corrupt, NotFound
 from servo.ledger.archive import ArchiveSegment, hot_entries, read_segment, segments_from
 from servo.ledger.paths import Paths
@@ -16,7 +23,19 @@ from servo.ports.object_store import ObjectStore
 PAGE = 1_000
 
 _Progress = Callable[[int], None]
-_Note = Callable[[Entry], None]
+_Note = Callable[["VerifiedEntry"], None]
+
+
+class VerifiedEntry:
+    """An entry that could be read, and the epoch and the time that the ledger reached with it."""
+
+    __slots__ = ("digest", "entry", "epoch", "ts")
+
+    def __init__(self, entry: Entry, digest: str, epoch: int, ts: datetime) -> None:
+        self.entry = entry
+        self.digest = digest
+        self.epoch = epoch
+        self.ts = ts
 
 
 def ledger_end(store: ObjectStore, paths: Paths) -> int:
@@ -43,6 +62,7 @@ def _check_entries(
 ) -> Iterator[Corrupt]:
     before: str | None = ""
     hole: int | None = None
+    term = _Term()
     for seq in range(1, end + 1):
         progress(seq)
         try:
@@ -58,10 +78,31 @@ def _check_entries(
             yield _missing(hole, seq - 1)
             hole = None
         entry, digest = found
-        note(entry)
         if before is not None and entry.prev_hash != before:
             yield _unchained(seq)
+        yield from term.follow(entry, complete=before is not None)
+        note(VerifiedEntry(entry, digest, term.epoch, term.ts))
         before = digest
+
+
+class _Term:
+    """Who leads and what time it is, from one entry to the next."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.owner = ""
+        self.ts = EPOCH_START
+
+    def follow(self, entry: Entry, *, complete: bool) -> Iterator[Corrupt]:
+        """Go on to an entry; `complete` if the one before could be read."""
+        if entry.epoch < self.epoch:
+            return  # dead
+        if entry.ts <= self.ts:
+            yield _too_early(entry, self.ts)
+        changed = (entry.epoch, entry.owner) != (self.epoch, self.owner)
+        if complete and changed and self.epoch and entry.batches:
+            yield _unfenced(entry)
+        self.epoch, self.owner, self.ts = entry.epoch, entry.owner, max(self.ts, entry.ts)
 
 
 def _check_segments(store: ObjectStore, paths: Paths) -> Iterator[Corrupt]:
@@ -102,5 +143,21 @@ def _missing(first: int, last: int) -> Corrupt:
 def _unchained(seq: int) -> Corrupt:
     return Corrupt(
         f"ledger entry {seq} does not continue the chain of hashes",
+        remedy="an entry was replaced; restore the ledger from a backup",
+    )
+
+
+def _too_early(entry: Entry, ts: datetime) -> Corrupt:
+    return Corrupt(
+        f"ledger entry {entry.seq} is dated {entry.ts.isoformat()}, which is not later than "
+        f"{ts.isoformat()}, the time of the entries before it",
+        remedy="an entry was replaced; restore the ledger from a backup",
+    )
+
+
+def _unfenced(entry: Entry) -> Corrupt:
+    return Corrupt(
+        f"ledger entry {entry.seq} is the first of the owner {entry.owner} in epoch "
+        f"{entry.epoch}, and has batches instead of being a fence",
         remedy="an entry was replaced; restore the ledger from a backup",
     )
