@@ -5,6 +5,7 @@ recovery and outputs. They are started, suspended and killed at any moment, and 
 processes. Then the faults stop, and what is left is finished by whoever comes next.
 """
 
+import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -62,6 +63,8 @@ def world_of_commands(seed: int) -> Swarm:
         damaged_read=0.0,
         asleep=0.0,
     )
+    perfect = replace(mild, lost=0, answer_lost=0, late=0, refused=0)
+    unsure = replace(mild, answer_lost=0.04, late=0.01)
     settings = replace(
         world.settings,
         publish_every=timedelta(milliseconds=rng.choice((500, 1500))),
@@ -80,9 +83,7 @@ def world_of_commands(seed: int) -> Swarm:
     )
     return replace(
         world,
-        store=mild
-        if rng.random() < 0.7
-        else replace(mild, lost=0, answer_lost=0, late=0, refused=0),
+        store=rng.choice((mild, mild, perfect, unsure)),
         settings=settings,
         faulty_ms=rng.choice((12_000, 20_000)),
         chaos_every_ms=rng.choice((800, 2500)),
@@ -230,6 +231,9 @@ class CommandLine:
             command=command,
         )
 
+    def _lead_for_pass(self, *_: Any, command: str, **__: Any) -> LeadingHost:
+        return self._lead(command)
+
     def _workspace(self, process: Process) -> Workspace:
         ports = self._ports(process)
         return Workspace(
@@ -265,10 +269,11 @@ class CommandLine:
             (service, "take_over", self._taken_over),
             (LeaderLease, "release", self._releasing(LeaderLease.release)),
             (service, "request", self._judged),
-            (leading.LeadingHost, "_triggers", lambda *_: None),
-            (one_pass, "lead_with", lambda *_, **told: self._lead(told["command"])),
-            (one_pass, "_changed_conditions", lambda *_: ""),
+            (leading.LeadingHost, "_triggers", _none),
+            (one_pass, "lead_with", self._lead_for_pass),
+            (one_pass, "_changed_conditions", _unchanged),
         ]
+        changes.append((logging.getLogger(leading.__name__), "disabled", True))
         with simulated_system(), swap(*changes)():
             yield
 
@@ -288,6 +293,14 @@ class CommandLine:
 
     def _judged(self, batch: Any, reply: Reply) -> Request:
         return request(batch, self.world.oracle.judging(batch, reply))
+
+
+def _none(*_: Any) -> None:
+    return
+
+
+def _unchanged(*_: Any) -> str:
+    return ""
 
 
 def one_command(line: CommandLine, number: int) -> tuple[str, Callable[[Process], None]]:

@@ -20,6 +20,10 @@ FIRST_DESCRIPTOR = 1_000_000_000
 """Far from real ones: whoever closes a descriptor late must not close a real file."""
 
 
+def _nobody(path: str, data: bytes | None) -> None:
+    del path, data
+
+
 class Inode:
     """A file or a folder: what it is now, and what of it is durable."""
 
@@ -63,7 +67,7 @@ class Disk:
         self.root.links = 1
         self.slow = False
         """Whether a call takes time, so that others do something meanwhile."""
-        self.became_durable: Callable[[str, bytes | None], None] = lambda *_: None
+        self.became_durable: Callable[[str, bytes | None], None] = _nobody
 
     # --- what a power cut leaves ----------------------------------------------------------------
 

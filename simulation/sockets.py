@@ -43,9 +43,13 @@ class SimSocket:
         if len(listener._backlog) >= machine.most_waiting:  # noqa: SLF001
             raise BlockingIOError(errno.EAGAIN, "too many wait")
         theirs = listener._accepted()  # noqa: SLF001
-        self._peer, theirs._peer = theirs, self  # noqa: SLF001
+        self.join(theirs)
         listener._backlog.append(theirs)  # noqa: SLF001
         listener.wake()
+
+    def join(self, other: "SimSocket") -> None:
+        """Make two ends of a connection of two sockets."""
+        self._peer, other._peer = other, self  # noqa: SLF001 - of the same class
 
     def _accepted(self) -> "SimSocket":
         made = SimSocket.__new__(SimSocket)
@@ -179,7 +183,7 @@ def connected(one: Process, other: Process) -> tuple[SimSocket, SimSocket]:
         made.__dict__.update(_blank(process))
         process.at_end.append(made.close)
         ends.append(made)
-    ends[0]._peer, ends[1]._peer = ends[1], ends[0]  # noqa: SLF001 - made here
+    ends[0].join(ends[1])
     return ends[0], ends[1]
 
 
