@@ -102,6 +102,7 @@ def _objects(entry: type[Any], batch: type[Any]) -> dict[str, tuple[str, bool, A
             segment.Header,
         ),
         "inbox_batch": (f"{root}inbox/{DOMAIN}/{{name}}.json", False, batch),
+        "dead_letter": (f"{root}dead-letters/{DOMAIN}/{{sha256}}", False, None),
         "manifest": (f"{root}manifests/{DOMAIN}/{{v:020d}}.json", True, Manifest),
         "state_file": (f"{root}state/{DOMAIN}/{{table}}/{{file}}.parquet", False, None),
         "key_index": (f"{root}state/{DOMAIN}/{{table}}/{{file}}.keys.json", False, KeyIndex),

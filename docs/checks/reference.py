@@ -19,7 +19,17 @@ from checks.types import column_types, field_defaults, field_types, nested_types
 
 from servo.config import WORKER_VARIABLES, Settings
 from servo.core import fold
-from servo.core.events.envelope import Answer, Batch, Entry, Event, EventKind, Status
+from servo.core.events.envelope import (
+    Answer,
+    Batch,
+    Encoding,
+    Entry,
+    Event,
+    EventKind,
+    Original,
+    Status,
+    Verdict,
+)
 from servo.core.events.registry import EVENTS
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, TableFiles, Tier
 from servo.core.state import states
@@ -101,6 +111,9 @@ def objects(docs: Docs) -> Iterator[str]:
     stored: list[tuple[Document, str, type[Any]]] = [
         (ledger, "Entries", Entry),
         (ledger, "Batches", Batch),
+        (ledger, "Verdict", Verdict),
+        (ledger, "Original", Original),
+        (ledger, "Encoding", Encoding),
         (ledger, "Answers", Answer),
         (ledger, "Status", Status),
         (ledger, "The archive", Header),

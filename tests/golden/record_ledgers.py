@@ -7,6 +7,7 @@ A recorded ledger is never changed. When events or rules grow, record another on
 
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from servo.core.events.backfills import (
     BackfillStateChanged,
     ExplicitSelector,
 )
-from servo.core.events.codec import decode_entry
+from servo.core.events.codec import decode_entry, encode_batch
 from servo.core.events.dispatch import (
     CancelGraceExpired,
     DispatchAckTimedOut,
@@ -41,7 +42,9 @@ from servo.core.events.dispatch import (
     ExecutionTimedOut,
     LeaseExpired,
 )
+from servo.core.events.envelope import Batch, Event, Status, Verdict
 from servo.core.events.freshness import FreshnessChanged
+from servo.core.events.originals import inbox_source, original_of
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import (
@@ -695,6 +698,53 @@ def force_cancel_backfill() -> Story:
     return story
 
 
+def refusals() -> Story:
+    """Requests from the inbox that are refused, wait, wait in vain, or cannot be read."""
+    story = Story()
+    story.tell(QuotaSet(max_concurrent_tasks=7), request_id="taken")
+    unreadable = Verdict(status=Status.REJECTED, code="undecodable", reason="undecodable: no JSON")
+    stored = Verdict(status=Status.REJECTED, code="too_large", reason="too_large: 70000 bytes")
+    for name, data, verdict in (
+        ("01", b"\xff\x00", unreadable),
+        ("02", b"no batch", unreadable),
+        ("03", b"x" * 70_000, stored),
+    ):
+        source = inbox_source(name)
+        left = Batch(id=source, request_id=source, actor=source, parkable=True)
+        story.commit(replace(left, verdict=verdict, original=original_of(source, data)))
+    cancel = RunCancelRequested(run_id="run_1")
+    _leave(story, "04", QuotaSet(max_concurrent_tasks=5), sent_at=story.now - timedelta(days=31))
+    _leave(story, "05", QuotaSet(max_concurrent_tasks=5), request_id="taken")
+    _leave(story, "06", QuotaSet(max_concurrent_tasks=-1))
+    _leave(story, "07", cancel, RunCancelRequested(run_id="run_2"))
+    _leave(story, "08", RunCancelRequested(run_id="run_9"))
+    story.plan({"a": ()}, "run_1")
+    story.plan({}, "run_2")
+    story.tell(SensorUpserted(sensor_id="poll", mode=SensorMode.POLL))
+    for number in (1, 2):
+        story.tell(
+            SensorEvaluated(
+                sensor_id="poll",
+                eval_id=f"e{number}",
+                trigger=PollTrigger(poll_epoch=number),
+                expected_state_version=0,
+                status=SensorEvalStatus.TRIGGERED,
+                cursor_after=str(number),
+            )
+        )
+    story.wait(days=2)
+    story.tell(ParkedBatchExpired(batch_id="batch-08"))
+    return story
+
+
+def _leave(story: Story, name: str, *events: Event, **fields: Any) -> None:
+    """Take a batch from the inbox."""
+    source = inbox_source(name)
+    values: dict[str, Any] = {"request_id": source, "actor": source, "parkable": True, **fields}
+    batch = Batch(id=f"batch-{name}", events=events, **values)
+    story.commit(replace(batch, original=original_of(source, encode_batch(batch))))
+
+
 STORIES: dict[str, Callable[[], Story]] = {
     "execution": execution,
     "automation": automation,
@@ -708,6 +758,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "force_cancel": force_cancel,
     "thresholds": thresholds,
     "force_cancel_backfill": force_cancel_backfill,
+    "refusals": refusals,
 }
 
 

@@ -93,6 +93,7 @@ def named(filled: Workspace, text: str) -> str:
 # Commands that only need a workspace, called in this process. Those of a line come one after the
 # other, each with its arguments.
 HERE: list[tuple[str, ...]] = [
+    ("admin dead-letters list", "admin dead-letters show inbox:junk"),
     ("admin gc",),
     ("admin inspect",),
     ("admin lane list",),

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from servo.config import Settings
 from servo.core.events.codec import encode_entry
 from servo.core.events.dispatch import Handover
+from servo.core.events.envelope import Batch, Status, Verdict
+from servo.core.events.originals import MAX_INLINE, original_of
 from servo.core.events.runs import PlanSegmentExpanded
 from servo.core.events.tasks import StoredLog
 from servo.core.manifest import Tier, encode, referenced
@@ -123,6 +125,9 @@ def test_an_archived_workspace_is_sound() -> None:
 def test_progress_is_told_for_every_part() -> None:
     story = told()
     _ = with_log(story, b"hello")
+    refused = Verdict(status=Status.REJECTED, code="too_large")
+    original = original_of("inbox:1", b"x" * (MAX_INLINE + 1))
+    _ = story.commit(Batch(id="b", parkable=True, verdict=refused, original=original))
     seen: dict[ProblemPart, tuple[int, int]] = {}
 
     def note(part: ProblemPart, done: int, total: int) -> None:

@@ -14,7 +14,7 @@ from servo.code.evaluator.messages import ConditionForecast
 from servo.core.lanes import LaneWeight
 from servo.core.quotas import WorkspaceLimit
 from servo.core.state.rows.automation import ScheduleTickRow, SensorEvalRow
-from servo.core.state.rows.system import QuotaRow
+from servo.core.state.rows.system import DeadLetterRow, QuotaRow
 from servo.host.checking import LocationReport
 from servo.host.one_pass import PassReport
 from servo.host.projects import ProjectCreated
@@ -22,6 +22,7 @@ from servo.operations.admin import Collected, Comparison, Inspection, Rebuilt, V
 from servo.operations.assets import AssetDetail, AssetHistory, FreshnessHistory, WipeResult
 from servo.operations.backfill_requests import BackfillBegun, BackfillPreview
 from servo.operations.backfills import BackfillChanged, BackfillDetail, BackfillFinished, Resumed
+from servo.operations.dead_letters import DeadLetter
 from servo.operations.dynamic_partitions import PartitionSetChange
 from servo.operations.explain import Explanation
 from servo.operations.interface.listing import Listing
@@ -55,6 +56,8 @@ from servo.operations.triggers.ticks import TickFinished, TickPreview
 
 RESULTS: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     {
+        "admin dead-letters list": (Listing[DeadLetterRow],),
+        "admin dead-letters show": (DeadLetter,),
         "admin gc": (Collected,),
         "admin inspect": (Inspection,),
         "admin lane list": (Listing[LaneWeight],),

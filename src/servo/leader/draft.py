@@ -1,10 +1,8 @@
 """A ledger entry that is not written yet."""
 
-from msgspec.structs import replace
-
-from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Answer, Batch, Status
-from servo.core.fold.apply import apply_batch
+from servo.core.events.codec import encode_judged
+from servo.core.events.envelope import Answer, Batch
+from servo.core.fold.apply import judge_batch
 from servo.core.state.state import State
 from servo.leader.assignments import Assignment
 from servo.leader.requests import Reply, Request
@@ -19,16 +17,21 @@ class Draft:
         self.replies: list[tuple[Reply, Answer]] = []
         self.assignments: list[Assignment] = []
         self.waiting: list[Request] = []
+        self.originals: list[bytes] = []
         self.planned = False
         self._events = 0
 
-    def fold(self, batch: Batch, raw: bytes) -> Answer:
-        """Fold a batch; it becomes part of the entry if it changed anything."""
+    def fold(self, batch: Batch, raw: bytes, original: bytes = b"") -> Answer:
+        """Fold a batch; it becomes part of the entry if it changed anything.
+
+        `raw` is how it stands there if it is applied: without what its producer sent. `original` is
+        that, if it must be stored before an entry that refuses the batch.
+        """
         mark = len(self._state.journal)
-        answer = apply_batch(self._state, batch, len(self.batches), self._events)
+        answer, judged = judge_batch(self._state, batch, len(self.batches), self._events)
         if len(self._state.journal) > mark:
-            if answer.status is Status.QUARANTINED and not batch.quarantined:
-                raw = encode_batch(replace(batch, quarantined=answer.reason or "unknown"))
-            self.batches.append(raw)
+            self.batches.append(raw if judged.verdict is None else encode_judged(judged))
+            if judged.verdict is not None and original:
+                self.originals.append(original)
             self._events += len(batch.events)
         return answer

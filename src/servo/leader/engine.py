@@ -10,10 +10,11 @@ worker cost one durable write.
 write (a refusal, a repetition) is given only after checking that no other process has claimed the
 workspace, because a leader that was replaced does not know what its successor knows.
 
-**What a crash leaves** after each line of `_commit`: before the write, nothing, and callers try
-again. During the write, an entry or not; the successor reads the slot. After it, an entry that
-the successor folds; callers try again and get the same answer, effects are found undone in the
-state (a pending outbox row, a lease that is not renewed) and done again.
+**What a crash leaves** after each line of `_commit`: before the write, nothing but what refused
+producers sent (stored under its hash, so that it is stored once), and callers try again. During the
+write, an entry or not; the successor reads the slot. After it, an entry that the successor folds;
+callers try again and get the same answer, effects are found undone in the state (a pending outbox
+row, a lease that is not renewed) and done again.
 
 **If a write certainly failed** (a full disk), the fold is rolled back, callers get the error, and
 the loop continues. If the outcome is unknown, the leader stops: it must not guess.
@@ -29,7 +30,7 @@ from servo.config import Settings
 from servo.controllers import freshness, timers
 from servo.controllers.actions import Propose
 from servo.core.events.codec import encode_batch
-from servo.core.events.envelope import Answer, Entry, Status
+from servo.core.events.envelope import Answer, Entry, Status, Verdict, code_of
 from servo.core.fold.apply import open_entry
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.state.state import State
@@ -226,11 +227,12 @@ class Engine:
     def _take(self, draft: Draft, item: Request, wrong: str | None) -> Answer:
         """Fold a request; refuse or set aside one that names an object that is not stored."""
         if wrong is None:
-            return draft.fold(item.batch, item.raw)
+            return draft.fold(item.batch, item.raw, item.original)
+        reason = f"not_stored: {wrong}"
         if not item.batch.parkable:
-            return Answer(status=Status.REJECTED, seq=self.state.seq, reason=f"not_stored: {wrong}")
-        aside = replace(item.batch, quarantined=wrong)
-        return draft.fold(aside, encode_batch(aside))
+            return Answer(status=Status.REJECTED, seq=self.state.seq, reason=reason)
+        verdict = Verdict(status=Status.REJECTED, code=code_of(reason), reason=reason)
+        return draft.fold(replace(item.batch, verdict=verdict), item.raw, item.original)
 
     def _stand_still(self, before: _Before, draft: Draft) -> None:
         """Nothing changed: answer without a write, if we still lead."""
@@ -261,6 +263,7 @@ class Engine:
         )
         issued = self.clock.monotonic()
         try:
+            self.feed.keep(draft.originals)
             digest = self._writer.append(entry, draft.batches)
             self.ownership.wrote(issued, self.settings.gc_min_age / 2)
         except Unavailable as error:

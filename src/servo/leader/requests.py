@@ -26,12 +26,22 @@ _TRIGGERS = frozenset({RunRequested, BackfillCreated, *HEADS})
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch for the ledger, encoded once, with the callback for its answer."""
+    """A batch for the ledger, encoded once, with the callback for its answer.
+
+    `original` is what its producer sent, where that is kept if the batch is refused.
+    """
 
     batch: Batch
     raw: bytes
     reply: Reply
     trigger: bool
+    original: bytes = b""
+
+    @property
+    def most_bytes(self) -> int:
+        """How much of an entry it can take up, whatever becomes of it."""
+        kept = self.batch.original
+        return len(self.raw) + (0 if kept is None else len(kept.data))
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,10 +121,10 @@ class Inbox:
         size = 0
         for lane in (self._urgent, self._triggers):
             while lane and len(taken) < max_batches:
-                if taken and size + len(lane[0].raw) > max_bytes:
+                if taken and size + lane[0].most_bytes > max_bytes:
                     return taken
                 item = lane.popleft()
-                size += len(item.raw)
+                size += item.most_bytes
                 taken.append(item)
         return taken
 

@@ -61,6 +61,14 @@ class Paths(msgspec.Struct, frozen=True):
         return f"{self.inbox_prefix}{_file(ulid)}.json"
 
     @property
+    def dead_letters_prefix(self) -> str:
+        return f"{self.root}dead-letters/{DOMAIN}/"
+
+    def dead_letter(self, digest: str) -> str:
+        """What was refused and is too large for an entry, under the hash of its bytes."""
+        return f"{self.dead_letters_prefix}{_file(digest)}"
+
+    @property
     def manifest_prefix(self) -> str:
         return f"{self.root}manifests/{DOMAIN}/"
 

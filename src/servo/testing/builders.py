@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from servo.core.events.codec import encode_batch, encode_entry
+from servo.core.events.codec import encode_entry, encode_judged
 from servo.core.events.dispatch import DispatchRequested, Handover
 from servo.core.events.envelope import Answer, Batch, Entry, Event
 from servo.core.events.runs import PlanCreated, RunRequested
 from servo.core.events.tasks import CommittedOutput, TaskFinished, TaskOutcome, TaskStarted
-from servo.core.fold.apply import apply_batch, open_entry
+from servo.core.fold.apply import judge_batch, open_entry
 from servo.core.fold.limits import FOLD_VERSION
 from servo.core.ids import TaskKeyStr
 from servo.core.plan import TaskSpec
@@ -80,9 +80,10 @@ class Story:
         for batch in batches:
             mark = len(state.journal)
             first = sum(len(one.events) for one in kept)
-            answers.append(apply_batch(state, batch, len(kept), first))
+            answer, judged = judge_batch(state, batch, len(kept), first)
+            answers.append(answer)
             if len(state.journal) > mark:
-                kept.append(batch)
+                kept.append(judged)
         if not state.journal and batches:
             state.seq, state.epoch, state.ts = before
             return answers
@@ -101,7 +102,7 @@ class Story:
             stall=stall,
             batches=tuple(batches),
         )
-        data, digest = encode_entry(entry, [encode_batch(batch) for batch in batches])
+        data, digest = encode_entry(entry, [encode_judged(batch) for batch in batches])
         self.entries.append((entry, data, digest))
         self.state.seal()
         self.state.last_hash = digest

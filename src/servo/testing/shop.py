@@ -93,7 +93,7 @@ PROJECT = DEFINITIONS.project()
 
 
 def shop() -> Workspace:
-    """A workspace in memory with finished and open runs, backfills, triggers and limits."""
+    """A workspace in memory with runs, backfills, triggers, limits and a dead letter."""
     instance = ServoInstance.ephemeral()
     _ = materialize([numbers, prices, UNIQUE], instance=instance, raise_on_error=False)
     workspace = workspace_of(instance)
@@ -101,6 +101,7 @@ def shop() -> Workspace:
     deploy_unless_led(workspace, "shop.py", declared(PROJECT))
     _ = workspace.submit(SensorUpserted(sensor_id="told", mode=SensorMode.PUSH)).checked()
     _ = add_partitions(workspace, "customers", ["ada"])
+    _ = workspace.store.create(workspace.paths.inbox_item("junk"), b"no batch")
     _ = set_pool_limit(workspace, "warehouse", 2)
     _open_run(workspace)
     _failed_backfill(workspace)

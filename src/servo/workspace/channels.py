@@ -21,7 +21,9 @@ from msgspec.structs import replace
 
 from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.envelope import Answer, Batch, Status
+from servo.core.events.originals import inbox_source
 from servo.core.events.validate import check_batch
+from servo.core.fold.apply import request_hash
 from servo.core.ids import ulid
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, ParkedBatchRow
 from servo.errors import Fenced, NotFound, ServoError, Unavailable
@@ -103,12 +105,14 @@ class InboxChannel:
         """The receipt of a batch; None if the leader ended before it answered."""
         clock, store = self._world.clock, self._world.store
         name = ulid(clock.now(), self._world.entropy.token_bytes(10))
-        store.create(self._paths.inbox_item(name), _checked(batch))
+        raw = _checked(batch)
+        store.create(self._paths.inbox_item(name), raw)
+        sent, source = read_back(raw), inbox_source(name)
         reader = Reader(store, self._paths)
         until = clock.monotonic() + ANSWER_WITHIN
         while clock.monotonic() < until:
             with suppress(Unavailable):  # the request is stored, whatever the store does now
-                answer = _published(reader, batch)
+                answer = _published(reader, sent, source)
                 if answer is not None:
                     return receipt_of(_request_id(batch), answer)
                 if not self._is_led():
@@ -213,21 +217,21 @@ def _checked(batch: Batch) -> bytes:
     return raw
 
 
-def _published(reader: Reader, batch: Batch) -> Answer | None:
-    """What was published about a batch; None if nothing was yet."""
+def _published(reader: Reader, batch: Batch, source: str) -> Answer | None:
+    """What was published about a batch in the inbox; None if nothing was yet."""
     try:
-        return reader.read(lambda snapshot: _found(snapshot, batch))
+        return reader.read(lambda snapshot: _found(snapshot, batch, source))
     except NotFound:
         return None
 
 
-def _found(snapshot: Snapshot, batch: Batch) -> Answer | None:
+def _found(snapshot: Snapshot, batch: Batch, source: str) -> Answer | None:
     lookup = Lookup(snapshot)
-    for row in lookup.all(IdempotencyKeyRow, idempotency_key=_request_id(batch)):
-        return replace(msgspec.json.decode(row.answer, type=Answer), index=row.first_index)
-    for row in lookup.all(DeadLetterRow, batch_id=batch.id):
-        status = Status.QUARANTINED if row.reason == "quarantined" else Status.REJECTED
-        return Answer(status=status, seq=row.seq, reason=row.error or row.reason)
+    for row in lookup.all(DeadLetterRow, source=source):
+        return Answer(status=row.status, seq=row.seq, reason=row.reason)
+    for row in lookup.all(IdempotencyKeyRow, idempotency_key=batch.request_id or source):
+        if row.request_hash == request_hash(batch.events):
+            return replace(msgspec.json.decode(row.answer, type=Answer), index=row.first_index)
     for row in lookup.all(ParkedBatchRow, batch_id=batch.id):
         return Answer(
             status=Status.PARKED, seq=row.row_version, index=row.first_index, reason=row.reason

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from servo.core.events.envelope import Encoding, Status
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import (
@@ -222,22 +223,25 @@ def test_reports_that_could_not_be_applied_are_told_of() -> None:
     found = explain_unknown_run(records_of(story), "run_1")
     assert found is not None
     assert outline(*found.because) == [
-        "! the batch batch-1 could not be applied: expired while waiting: unknown_task",
+        "! the batch batch-1 could not be applied: expired_while_waiting: unknown_task",
         "  > see the runbook about dead letters",
     ]
     broken = DeadLetterRow(
+        source="b9",
+        sha256="0" * 64,
         batch_id="b9",
         seq=9,
-        reason="fold_failed",
-        error="KeyError",
+        status=Status.QUARANTINED,
+        code="rule_failed",
+        reason="KeyError: 'x'",
         fold_version=1,
-        batch='{"run_id":"run_1"}',
+        size=18,
+        encoding=Encoding.TEXT,
+        original='{"run_id":"run_1"}',
         recorded_at=START,
         row_version=9,
     )
-    story.state.dead_letter.put("b9", broken)
+    story.state.dead_letter.put(("b9", broken.sha256), broken)
     found = explain_unknown_run(records_of(story), "run_1")
     assert found is not None
-    assert outline(found.because[1])[0] == (
-        "! the batch b9 could not be applied: fold_failed (KeyError)"
-    )
+    assert outline(found.because[1])[0] == ("! the batch b9 could not be applied: KeyError: 'x'")

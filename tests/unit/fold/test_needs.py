@@ -19,15 +19,17 @@ from servo.core.events.dispatch import (
     ExecutionTimedOut,
     LeaseExpired,
 )
-from servo.core.events.envelope import Batch, Event
+from servo.core.events.envelope import Batch, Event, Status, Verdict
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunCancelRequested
 from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
 from servo.core.fold.apply import missing, needs, needs_now
+from servo.core.fold.letters import letter_key
 from servo.testing.builders import Story, task_key
 
 COMMAND = QuotaSet(max_concurrent_tasks=5)
 FACT = RunCancelRequested(run_id="run_1")
+FAILED = Verdict(status=Status.QUARANTINED, code="rule_failed", reason="it failed")
 
 
 @pytest.mark.parametrize(
@@ -48,13 +50,14 @@ def test_commands_and_whatever_has_a_key_look_up_the_answer_given_before(
 
 @pytest.mark.parametrize(
     ("fields", "letters"),
-    [({"parkable": True}, ["b"]), ({"quarantined": "it failed"}, ["b"]), ({}, [])],
+    [({"parkable": True}, ["b"]), ({"verdict": FAILED}, ["b"]), ({}, [])],
 )
 def test_whatever_may_be_buried_looks_up_its_dead_letter(
     fields: dict[str, object], letters: list[str]
 ) -> None:
     batch = replace(Batch(id="b", events=(FACT,)), **fields)
-    assert [key for table, key in needs(batch) if table == "dead_letter"] == letters
+    found = [key for table, key in needs(batch) if table == "dead_letter"]
+    assert found == [letter_key(batch) for _ in letters]
 
 
 def reports(name: str) -> tuple[Event, ...]:
@@ -80,7 +83,7 @@ def test_nothing_is_asked_for_that_is_in_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"request_id": "mine"}, {"parkable": True}, {"quarantined": "it failed"}]
+    "fields", [{"request_id": "mine"}, {"parkable": True}, {"verdict": FAILED}]
 )
 def test_a_report_of_a_task_in_memory_asks_for_what_else_it_needs(
     fields: dict[str, object],
@@ -89,7 +92,7 @@ def test_a_report_of_a_task_in_memory_asks_for_what_else_it_needs(
     story.plan({"a": ()})
     batch = replace(Batch(id="b", events=reports("a")), **fields)
     (found,) = missing(story.state, batch)
-    assert found in (("idempotency_keys", "mine"), ("dead_letter", "b"))
+    assert found in (("idempotency_keys", "mine"), ("dead_letter", letter_key(batch)))
 
 
 def test_a_report_of_a_task_that_is_not_in_memory_asks_for_it() -> None:

@@ -9,7 +9,8 @@ from servo.core.events.codec import decode_batch
 from servo.core.events.envelope import Batch, Status
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanCreated, RunCancelRequested, RunRequested
-from servo.core.fold.apply import needs
+from servo.core.fold.apply import needs_now
+from servo.core.fold.letters import letter_key
 from servo.core.fold.limits import MAX_PARKED_PER_RUN, PARK_FOR
 from servo.testing.builders import START, Story, dump, specs
 
@@ -59,7 +60,8 @@ def test_too_many_that_wait_for_one_run_become_dead_letters() -> None:
     answers = story.commit(*(early(f"batch-{number}") for number in numbers))
     assert answers.pop().status is Status.REJECTED
     assert {answer.status for answer in answers} == {Status.PARKED}
-    assert list(story.state.dead_letter.rows) == [f"batch-{MAX_PARKED_PER_RUN}"]
+    (letter,) = story.state.dead_letter.rows.values()
+    assert (letter.batch_id, letter.code) == (f"batch-{MAX_PARKED_PER_RUN}", "too_many_parked")
     (other,) = story.commit(early("other", "run_2"))
     assert other.status is Status.PARKED
 
@@ -71,7 +73,8 @@ def test_a_batch_that_nothing_can_make_good_is_a_dead_letter_once() -> None:
     before = dump(story.state)
     (second,) = story.commit(early())
     assert (first.status, second.status) == (Status.REJECTED, Status.REJECTED)
-    assert story.state.dead_letter.rows["early"].reason == "the run has already ended"
+    (letter,) = story.state.dead_letter.rows.values()
+    assert (letter.code, letter.reason) == ("precondition_failed", "the run has already ended")
     assert dump(story.state) == before
 
 
@@ -87,8 +90,8 @@ def test_what_waited_in_vain_is_a_dead_letter_after_its_time_and_not_before() ->
     assert action.events == (EXPIRED,)
     assert story.tell(*action.events).applied
     assert not story.state.parked.rows
-    letter = story.state.dead_letter.rows["early"]
-    assert (letter.reason, letter.batch) == ("expired while waiting: unknown_run", parked.batch)
+    (letter,) = story.state.dead_letter.rows.values()
+    assert (letter.code, letter.original) == ("expired_while_waiting", parked.batch)
 
 
 def test_what_no_longer_waits_does_not_expire() -> None:
@@ -104,16 +107,20 @@ def test_a_dead_letter_is_not_replaced_by_a_later_batch_of_the_same_name() -> No
     story = Story()
     story.plan({}, "run_2")
     story.commit(early(run_id="run_2"))
-    letter = story.state.dead_letter.rows["early"]
+    (letter,) = story.state.dead_letter.rows.values()
     story.commit(early(run_id="run_1"))
     story.wait(days=2)
     assert story.tell(EXPIRED).applied
     assert not story.state.parked.rows
-    assert story.state.dead_letter.rows == {"early": letter}
+    first, second = story.state.dead_letter.rows.values()
+    assert (first, second.batch_id, second.run_id) == (letter, "early", "run_1")
 
 
 def test_what_may_be_buried_when_it_expires_looks_up_its_dead_letter() -> None:
-    assert needs(Batch(id="b", events=(EXPIRED,))) == [("dead_letter", "early")]
+    story = Story()
+    story.commit(early())
+    wanted = needs_now(story.state, Batch(id="b", events=(EXPIRED,)))
+    assert wanted == [("dead_letter", letter_key(early()))]
 
 
 def test_a_chain_of_batches_that_wait_for_each_other_is_released_whatever_its_length() -> None:

@@ -14,7 +14,7 @@ from servo.core.events.dispatch import (
     Handover,
     LeaseExpired,
 )
-from servo.core.events.envelope import Batch, Entry, Event, Status
+from servo.core.events.envelope import Batch, Entry, Event, Status, Verdict
 from servo.core.events.quotas import LaneWeightSet, PoolLimitSet, QuotaSet
 from servo.core.events.runs import RunCancelRequested
 from servo.core.fold.apply import apply_entry
@@ -155,17 +155,19 @@ def test_what_makes_a_rule_fail_is_set_aside_whole_and_what_follows_goes_on() ->
     first, second = story.commit(broken, sound)
     assert (first.status, second.status) == (Status.QUARANTINED, Status.APPLIED)
     assert list(story.state.quotas.rows) == [("workspace", "")]
-    letter = story.state.dead_letter.rows["broken"]
-    assert (letter.reason, letter.error) == ("quarantined", first.reason)
-    assert letter.error.startswith("TypeError: ")
+    (letter,) = story.state.dead_letter.rows.values()
+    assert (letter.batch_id, letter.status) == ("broken", Status.QUARANTINED)
+    assert (letter.code, letter.reason) == ("rule_failed", first.reason)
+    assert letter.reason.startswith("TypeError: ")
 
 
 def test_a_batch_is_set_aside_once() -> None:
     story = Story()
-    (first,) = story.commit(Batch(id="b", quarantined="it failed"))
+    verdict = Verdict(status=Status.QUARANTINED, code="rule_failed", reason="it failed")
+    (first,) = story.commit(Batch(id="b", verdict=verdict))
     before = dump(story.state)
-    assert list(story.state.dead_letter.rows) == ["b"]
-    (second,) = story.commit(Batch(id="b", quarantined="it failed in another way"))
+    assert [row.batch_id for row in story.state.dead_letter.rows.values()] == ["b"]
+    (second,) = story.commit(Batch(id="b", verdict=replace(verdict, reason="in another way")))
     assert (first.status, second.status) == (Status.QUARANTINED, Status.QUARANTINED)
     assert dump(story.state) == before
 

@@ -391,7 +391,7 @@ def test_an_inbox_object_that_is_no_batch_becomes_a_dead_letter() -> None:
     leader.run_for(3 * SECOND)
     (row,) = Reader(leader.ports.store, leader.paths).snapshot().rows("dead_letter")
     assert isinstance(row, DeadLetterRow)
-    assert "invalid batch" in row.error
+    assert "invalid batch" in row.reason
     assert answered(leader.tell(request())).applied
 
 

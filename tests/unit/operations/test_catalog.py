@@ -18,6 +18,7 @@ from servo.operations import (
     backfill_requests,
     backfills,
     completion,
+    dead_letters,
     dynamic_partitions,
     explain,
     inbox,
@@ -119,6 +120,8 @@ CALLS: dict[str, Call] = {
     "condition_previews.preview_automation": (
         lambda at: condition_previews.preview_automation(at, evaluator_of(at))
     ),
+    "dead_letters.get_dead_letter": lambda at: dead_letters.get_dead_letter(at, "inbox:junk"),
+    "dead_letters.list_dead_letters": lambda at: dead_letters.list_dead_letters(at, ALL),
     "dynamic_partitions.add_partitions": (
         lambda at: dynamic_partitions.add_partitions(at, "customers", ["bob"])
     ),

@@ -590,3 +590,18 @@ def test_a_store_that_refuses_a_look_does_not_end_the_wait_for_the_inbox() -> No
     batch = Batch(id="b", events=(limit(1),), actor="user:ada")
     assert InboxChannel(BUCKET, world, is_led).send(batch) is None
     assert next(refused, None) is None
+
+
+def test_a_request_through_the_inbox_is_not_given_the_answer_to_another(bucket: World) -> None:
+    with leading(BUCKET, bucket):
+        through = channels.InboxChannel(BUCKET, bucket, lambda: True)
+        first = through.send(Batch(id="a", events=(limit(3),), request_id="mine"))
+        again = through.send(Batch(id="b", events=(limit(3),), request_id="mine"))
+        other = through.send(Batch(id="c", events=(limit(4),), request_id="mine"))
+    assert first is not None
+    assert first.applied
+    assert again is not None
+    assert (again.status, again.seq) == (first.status, first.seq)
+    assert other is not None
+    assert other.status is ReceiptStatus.CONFLICT
+    assert other.reason.startswith("idempotency_conflict")

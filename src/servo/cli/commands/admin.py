@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import click
 
+from servo.cli.commands.dead_letters import dead_letters
 from servo.cli.commands.limits import lane, pool, quota
 from servo.cli.options.confirming import DECLINED, confirmed, yes_option
 from servo.cli.options.groups import NounGroup
@@ -31,6 +32,7 @@ def admin() -> None:
     """Inspect, verify, rebuild and clean up stored data; set limits."""
 
 
+admin.add_command(dead_letters)
 admin.add_command(lane)
 admin.add_command(pool)
 admin.add_command(quota)

@@ -95,6 +95,7 @@ def show_report(report: VerifyReport) -> None:
     table.add_row("manifests", plural(report.manifests, "version"))
     table.add_row("files", f"{number(report.files)}, {size(report.bytes)}")
     table.add_row("plans", number(report.plans))
+    table.add_row("large dead letters", number(report.dead_letters))
     table.add_row("projection", _compared(report))
     table.add_row("outputs", _looked_at(report.outputs))
     table.add_row("logs", _looked_at(report.logs))

@@ -11,7 +11,15 @@ from typing import Any, cast
 
 import msgspec
 
-from servo.core.events.envelope import Batch, Entry, Event, Instant, UnknownEvent
+from servo.core.events.envelope import (
+    Batch,
+    Entry,
+    Event,
+    Instant,
+    Original,
+    UnknownEvent,
+    Verdict,
+)
 from servo.core.events.registry import EVENTS, KnownEvent
 from servo.core.events.upcast import upcast
 from servo.core.sealed import UNREADABLE, damaged, seal, unseal
@@ -35,7 +43,8 @@ class _WireBatch(msgspec.Struct, kw_only=True):
     cause: str = ""
     sent_at: Instant | None = None
     parkable: bool = False
-    quarantined: str = ""
+    verdict: Verdict | None = None
+    original: Original | None = None
 
 
 class _WireEntry(msgspec.Struct, kw_only=True):
@@ -87,6 +96,14 @@ def encode_batch(batch: Batch) -> bytes:
     if len(raw) > MAX_EVENT_BYTES:
         _check_sizes(batch, len(raw))
     return raw
+
+
+def encode_judged(batch: Batch) -> bytes:
+    """Encode a batch with its verdict for an entry.
+
+    The batch passed the limits before it was judged. Its verdict and original are bounded.
+    """
+    return _encoder.encode(batch)
 
 
 def _check_sizes(batch: Batch, size: int) -> None:
@@ -186,7 +203,8 @@ def _with_events(wire: _WireBatch, events: tuple[Event | UnknownEvent, ...]) -> 
         cause=wire.cause,
         sent_at=wire.sent_at,
         parkable=wire.parkable,
-        quarantined=wire.quarantined,
+        verdict=wire.verdict,
+        original=wire.original,
     )
 
 

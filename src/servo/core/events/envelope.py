@@ -11,6 +11,7 @@ again they find the world moved on and change nothing. Some commands would apply
 limit to 5, then to 10, then the first again), so a batch with a command is remembered by key.
 """
 
+import re
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -57,6 +58,56 @@ class Status(StrEnum):
     QUARANTINED = "quarantined"
 
 
+class Encoding(StrEnum):
+    """How the bytes of an original are kept."""
+
+    TEXT = "utf-8"
+    BASE64 = "base64"
+    STORED = "stored"
+
+
+class Original(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a producer without an answer left, byte for byte.
+
+    `source` names it: `inbox:` and the name of the object. Bytes that are too many for an entry
+    are stored in an object of their own, under their hash.
+    """
+
+    source: str
+    sha256: str
+    size: int
+    encoding: Encoding
+    data: str = ""
+
+
+RULE_FAILED = "rule_failed"
+PRECONDITION_FAILED = "precondition_failed"
+"""The code of a refusal whose reason does not begin with one: the state is not as required."""
+
+_CODE = re.compile(r"[a-z][a-z0-9_]*(?=:|$)")
+
+
+def code_of(reason: str) -> str:
+    """The code that the reason of a refusal begins with."""
+    found = _CODE.match(reason)
+    return PRECONDITION_FAILED if found is None else found[0]
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a batch that stands in an entry was not applied.
+
+    It is decided once, by the leader that wrote the entry: a replay does not apply the batch,
+    whatever its own rules would say. `event` is the place in the batch of the event that was
+    refused; `waits_for` is the run that a parked batch waits for.
+    """
+
+    status: Status
+    code: str
+    reason: str = ""
+    event: int = 0
+    waits_for: str = ""
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fold's answer to the sender of a batch.
 
@@ -91,8 +142,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     the one id of everything that follows from the same request; where it is left out, the position
     of the batch's first event is that. `parkable` is set for producers that get no answer
     (the inbox): batches that they send too early wait for their prerequisite instead of being
-    refused. `quarantined` is written by the leader when the fold failed on the batch, so that
-    every later replay makes the same decision.
+    refused. The leader writes `verdict` on a batch that was not applied, and with it `original`,
+    what its producer sent, if the producer gets no answer.
     """
 
     id: str
@@ -103,7 +154,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: str = ""
     sent_at: Instant | None = None
     parkable: bool = False
-    quarantined: str = ""
+    verdict: Verdict | None = None
+    original: Original | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

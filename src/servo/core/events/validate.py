@@ -109,6 +109,8 @@ def check_batch(batch: Batch, raw: bytes = b"") -> None:
     if batch.request_id:
         _text(batch.request_id, "idempotency key")
     _check_origin(batch)
+    if batch.verdict is not None or batch.original is not None:
+        raise Invalid("the batch already has a verdict", remedy="send its events without `verdict`")
     if not batch.events:
         raise Invalid("the batch is empty", remedy="send at least one event")
     if len(batch.events) > MAX_EVENTS_PER_BATCH:

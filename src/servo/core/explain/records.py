@@ -150,7 +150,7 @@ class Records:
     def dead_letters(self, run_id: str) -> list[DeadLetterRow]:
         """Batches about a run that could not be applied."""
         rows: list[DeadLetterRow] = self._rows("dead_letter")
-        mine = [row for row in rows if f'"{run_id}"' in row.batch]
+        mine = [row for row in rows if row.run_id == run_id or f'"{run_id}"' in row.original]
         return sorted(mine, key=lambda row: row.seq)
 
     # --- limits -------------------------------------------------------------------------------

@@ -219,8 +219,7 @@ def _letters(records: Records, run_id: str) -> tuple[Finding, ...]:
             what=What.DEAD_LETTER,
             status=FindingStatus.FAILED,
             subject=run_id,
-            text=f"the batch {row.batch_id} could not be applied: {row.reason}"
-            + (f" ({row.error})" if row.error else ""),
+            text=f"the batch {row.batch_id} could not be applied: {row.reason}",
             at=row.recorded_at,
             seq=row.seq,
             next="see the runbook about dead letters",

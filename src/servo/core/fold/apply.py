@@ -20,7 +20,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from servo.core.events.envelope import Answer, Batch, Entry, Event, EventKind, Status, UnknownEvent
+from servo.core.events.envelope import (
+    RULE_FAILED,
+    Answer,
+    Batch,
+    Entry,
+    Event,
+    EventKind,
+    Status,
+    UnknownEvent,
+    Verdict,
+    code_of,
+)
 from servo.core.events.tasks import TaskFinished, TaskStarted
 from servo.core.fold import (
     assets,
@@ -36,10 +47,19 @@ from servo.core.fold import (
     tasks,
     timers,
 )
-from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
-from servo.core.fold.limits import ANSWERS_KEPT_FOR, FOLD_VERSION
+from servo.core.fold.context import (
+    Ctx,
+    FoldRule,
+    FurtherNeedsTable,
+    NeedsTable,
+    RefusalRule,
+    Rejected,
+    Repeated,
+)
+from servo.core.fold.letters import bury, find_letter, letter_key
+from servo.core.fold.limits import ANSWERS_KEPT_FOR
 from servo.core.positions import parse_position
-from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, LedgerIndexRow
+from servo.core.state.rows.system import IdempotencyKeyRow, LedgerIndexRow
 from servo.core.state.state import State
 from servo.errors import Corrupt
 
@@ -65,6 +85,7 @@ NEEDS: NeedsTable = {k: n for family in _FAMILIES for k, n in family.NEEDS.items
 FURTHER_NEEDS: FurtherNeedsTable = {
     k: n for family in _FAMILIES for k, n in family.FURTHER_NEEDS.items()
 }
+REFUSED: Mapping[type[Any], RefusalRule] = sensors.REFUSED
 _COMMANDS = frozenset(kind for kind in RULES if kind.KIND is EventKind.COMMAND)
 
 _ONE_NAME: Mapping[type[Any], tuple[str]] = {kind: (kind.__name__,) for kind in RULES}
@@ -72,6 +93,8 @@ _REPORTS = (TaskStarted, TaskFinished)
 _APPLIED = Status.APPLIED
 NO_TIME = timedelta(0)
 _EXPIRED = f"expired: the batch was sent more than {ANSWERS_KEPT_FOR.days} days ago"
+
+_CONFLICT = "idempotency_conflict: the key was used for a different request; use a new key"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -116,10 +139,20 @@ def apply_batch(state: State, batch: Batch, batch_index: int, first_index: int =
     `batch_index` is its place among the batches of the entry, `first_index` that of its first event
     among the events.
     """
-    answer = _apply(state, batch, batch_index, Ctx(batch, state.seq, first_index, first_index))
+    return judge_batch(state, batch, batch_index, first_index)[0]
+
+
+def judge_batch(
+    state: State, batch: Batch, batch_index: int, first_index: int = 0
+) -> tuple[Answer, Batch]:
+    """The same, and the batch as it stands in the entry: with its verdict, if it has one."""
+    ctx = Ctx(batch, state.seq, first_index, first_index)
+    answer = _apply(state, batch, batch_index, ctx)
     if state.parked.rows and answer.applied:
         _release(state, batch)
-    return answer
+    if ctx.verdict is None:
+        return answer, batch
+    return answer, replace(batch, verdict=ctx.verdict)
 
 
 def _release(state: State, planned: Batch) -> None:
@@ -135,30 +168,33 @@ def _release(state: State, planned: Batch) -> None:
 def _apply(  # noqa: C901, PLR0911 - one line for each thing that can become of a batch
     state: State, batch: Batch, batch_index: int, ctx: Ctx
 ) -> Answer:
-    if batch.quarantined:
-        return _set_aside(state, ctx, batch_index, batch.quarantined)
+    if batch.parkable and (letter := find_letter(state, batch)) is not None:
+        return Answer(status=letter.status, seq=letter.seq, reason=letter.reason, repeated=True)
+    if batch.verdict is not None:
+        return _record(state, ctx, batch_index, batch.verdict)
     commands = _commands(batch)
     key, digest = _identity(batch) if commands or batch.request_id else ("", "")
-    if key and (known := state.answers.rows.get(key)) is not None:
-        return _answer_again(known, digest)
-    if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
-        return Answer(status=Status.REJECTED, seq=state.seq, reason=_EXPIRED)
+    known = state.answers.rows.get(key) if key else None
+    if known is not None and known.request_hash == digest:
+        return _answer_again(known)
     mark = len(state.journal)
     try:
+        _check_sender(state, batch, known)
         _run_rules(state, batch, ctx, mark)
         while ctx.ended_runs:
             run = state.runs.rows[ctx.ended_runs.pop()]
             backfills.on_run_ended(state, run, ctx)
     except Rejected as refusal:
         state.rollback(mark)
-        return _refuse(state, ctx, batch_index, refusal)
+        answer = _record(state, ctx, batch_index, _verdict(state, ctx, refusal))
+        return answer if refusal.seq is None else replace(answer, seq=refusal.seq)
     except Exception as error:  # noqa: BLE001 - no rule may stop the ledger
         state.rollback(mark)
-        return _set_aside(state, ctx, batch_index, f"{type(error).__name__}: {error}")
+        return _record(state, ctx, batch_index, _failure(ctx, error))
     else:
         answer = _answer(state, batch, ctx)
     if len(state.journal) == mark:
-        if not commands:
+        if not commands and not (key and batch.parkable):
             return _at_first(answer, ctx)
         answer = replace(answer, repeated=True)
     if key:
@@ -211,52 +247,73 @@ def _at_first(answer: Answer, ctx: Ctx) -> Answer:
     return replace(answer, repeated=True, seq=first.seq, index=first.index)
 
 
-def _refuse(state: State, ctx: Ctx, batch_index: int, refusal: Rejected) -> Answer:
-    batch, status = ctx.batch, Status.CONFLICT if refusal.conflict else Status.REJECTED
-    mark = len(state.journal)
-    if ctx.on_reject is not None:
-        ctx.on_reject(state)
-    if batch.parkable:
-        if refusal.waits_for and parking.park(state, batch, refusal, ctx.first):
-            status = Status.PARKED
+def _check_sender(state: State, batch: Batch, known: IdempotencyKeyRow | None) -> None:
+    """Refuse a batch whose key was used for another request, or that is too old."""
+    if known is not None:
+        raise Rejected(_CONFLICT, conflict=True, seq=known.row_version)
+    if batch.sent_at is not None and state.ts - batch.sent_at > ANSWERS_KEPT_FOR:
+        raise Rejected(_EXPIRED)
+
+
+def _verdict(state: State, ctx: Ctx, refusal: Rejected) -> Verdict:
+    """What becomes of a refused batch: it waits if it can, and nobody waits for its answer."""
+    status = Status.CONFLICT if refusal.conflict else Status.REJECTED
+    reason, waits_for = refusal.reason, ""
+    if ctx.batch.parkable and refusal.waits_for:
+        cannot_wait = parking.refusal(state, ctx.batch, refusal.waits_for)
+        if cannot_wait:
+            reason = f"{cannot_wait}; {reason}"
         else:
-            _bury(state, batch, refusal.reason, "")
+            status, waits_for = Status.PARKED, refusal.waits_for
+    return Verdict(
+        status=status,
+        code=code_of(reason),
+        reason=reason,
+        event=ctx.index - ctx.first,
+        waits_for=waits_for,
+    )
+
+
+def _failure(ctx: Ctx, error: Exception) -> Verdict:
+    return Verdict(
+        status=Status.QUARANTINED,
+        code=RULE_FAILED,
+        reason=f"{type(error).__name__}: {error}",
+        event=ctx.index - ctx.first,
+    )
+
+
+def _record(state: State, ctx: Ctx, batch_index: int, verdict: Verdict) -> Answer:
+    """Record a batch that is not applied: the same in a replay as when it was decided."""
+    batch, mark = ctx.batch, len(state.journal)
+    ctx.verdict, ctx.index = verdict, ctx.first + verdict.event
+    if verdict.event < len(batch.events):
+        refused = batch.events[verdict.event]
+        REFUSED.get(type(refused), _nothing)(state, refused, ctx, verdict)
+    if verdict.status is Status.PARKED:
+        parking.park(state, batch, verdict, ctx.first)
+    elif batch.parkable or verdict.status is Status.QUARANTINED:
+        bury(state, batch, verdict)
     written = len(state.journal) > mark
     if written:
         _index(state, ctx, batch_index)
-    index = ctx.first if written and status is Status.PARKED else None
-    return Answer(status=status, seq=state.seq, index=index, reason=refusal.reason)
+    index = ctx.first if written and verdict.status is Status.PARKED else None
+    return Answer(status=verdict.status, seq=state.seq, index=index, reason=verdict.reason)
 
 
-def _set_aside(state: State, ctx: Ctx, batch_index: int, error: str) -> Answer:
-    mark = len(state.journal)
-    _bury(state, ctx.batch, "quarantined", error)
-    if len(state.journal) > mark:
-        _index(state, ctx, batch_index)
-    return Answer(status=Status.QUARANTINED, seq=state.seq, reason=error)
-
-
-def _bury(state: State, batch: Batch, reason: str, error: str) -> None:
-    if batch.id in state.dead_letter:
-        return
-    state.dead_letter.put(
-        batch.id,
-        DeadLetterRow(
-            batch_id=batch.id,
-            seq=state.seq,
-            reason=reason,
-            error=error,
-            fold_version=FOLD_VERSION,
-            batch=parking.to_text(batch),
-            recorded_at=state.ts,
-            row_version=state.seq,
-        ),
-    )
+def _nothing(state: State, event: Any, ctx: Ctx, verdict: Verdict) -> None:
+    """Most refused events leave nothing but the verdict."""
+    del state, event, ctx, verdict
 
 
 def _identity(batch: Batch) -> tuple[str, str]:
     """The key under which the answer is remembered, and the hash of the request."""
-    return batch.request_id or batch.id, sha256(_encode(batch.events)).hexdigest()
+    return batch.request_id or batch.id, request_hash(batch.events)
+
+
+def request_hash(events: tuple[Event | UnknownEvent, ...]) -> str:
+    """The hash by which the same request is recognised under its key."""
+    return sha256(_encode(events)).hexdigest()
 
 
 def _commands(batch: Batch) -> bool:
@@ -267,13 +324,7 @@ def _commands(batch: Batch) -> bool:
     return any(type(event) in _COMMANDS for event in events)
 
 
-def _answer_again(known: IdempotencyKeyRow, digest: str) -> Answer:
-    if known.request_hash != digest:
-        return Answer(
-            status=Status.CONFLICT,
-            seq=known.row_version,
-            reason="idempotency_conflict: the key was used for a different request; use a new key",
-        )
+def _answer_again(known: IdempotencyKeyRow) -> Answer:
     given = msgspec.json.decode(known.answer, type=Answer)
     return replace(given, repeated=True, index=known.first_index)
 
@@ -331,8 +382,8 @@ def needs(batch: Batch) -> list[tuple[str, object]]:
         asked = NEEDS.get(type(event))
         if asked is not None:
             wanted.extend(asked(event))
-    if batch.parkable or batch.quarantined:
-        wanted.append(("dead_letter", batch.id))
+    if batch.parkable or batch.verdict is not None:
+        wanted.append(("dead_letter", letter_key(batch)))
     return wanted
 
 
@@ -378,7 +429,7 @@ def missing(state: State, batch: Batch) -> list[tuple[str, object]]:
 
 
 def _about_known_tasks(state: State, batch: Batch) -> bool:
-    if batch.request_id or batch.parkable or batch.quarantined:
+    if batch.request_id or batch.parkable or batch.verdict is not None:
         return False
     tasks, runs = state.tasks.rows, state.runs.rows
     for event in batch.events:

@@ -12,7 +12,7 @@ import msgspec
 
 from servo.core.events.automation import AutomationTicked
 from servo.core.events.backfills import BackfillChunkPlanned
-from servo.core.events.envelope import Batch
+from servo.core.events.envelope import Batch, Verdict
 from servo.core.events.schedules import ScheduleTicked
 from servo.core.events.sensors import SensorEvaluated
 from servo.core.state.state import State
@@ -25,14 +25,18 @@ class Rejected(Exception):
     """The batch does not apply: it is invalid, or the state it is based on has changed.
 
     `waits_for` names the run that has to exist first; a parkable batch then waits for it.
-    `conflict` marks a refusal that the caller can resolve by reading again.
+    `conflict` marks a refusal that the caller can resolve by reading again, `seq` the entry that it
+    conflicts with, if that is known.
     """
 
-    def __init__(self, reason: str, *, waits_for: str = "", conflict: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, waits_for: str = "", conflict: bool = False, seq: int | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.waits_for = waits_for
         self.conflict = conflict
+        self.seq = seq
 
 
 class Repeated(Exception):
@@ -52,9 +56,6 @@ class Repeated(Exception):
 class Ctx(msgspec.Struct):
     """One batch on its way through the fold.
 
-    A rule that refuses may leave in `on_reject` what is to be recorded all the same. It runs after
-    everything the batch did is taken back, and does nothing the second time.
-
     `seq`, `first` and `index` say where the batch, and the event that is being applied, stand in
     the ledger; of a batch that waited that is where it was written.
     """
@@ -67,7 +68,7 @@ class Ctx(msgspec.Struct):
     data: dict[str, str | int] = {}
     conflict: str = ""
     ended_runs: list[str] = []
-    on_reject: Callable[[State], None] | None = None
+    verdict: Verdict | None = None
 
     @property
     def position(self) -> str:
@@ -97,6 +98,9 @@ class Ctx(msgspec.Struct):
 
 
 FoldRule = Callable[[State, Any, Ctx], None]
+
+RefusalRule = Callable[[State, Any, Ctx, Verdict], None]
+"""What a refused event leaves all the same, after everything its batch did is taken back."""
 
 NeededRows = Iterable[tuple[str, object]]
 """Rows that a rule looks up: the table and the key of each."""

@@ -7,33 +7,43 @@ it becomes a dead letter.
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
 from msgspec.structs import replace
 
 from servo.core.events.codec import decode_batch
-from servo.core.events.envelope import Batch, Event, UnknownEvent
+from servo.core.events.envelope import Batch, Event, Status, Verdict
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanCreated
 from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected
-from servo.core.fold.limits import FOLD_VERSION, MAX_PARKED_PER_RUN, PARK_FOR
+from servo.core.fold.letters import bury, letter_key, to_text
+from servo.core.fold.limits import MAX_PARKED_PER_RUN, PARK_FOR
 from servo.core.positions import Position
-from servo.core.state.rows.system import DeadLetterRow, ParkedBatchRow
+from servo.core.state.rows.system import ParkedBatchRow
 from servo.core.state.state import State
 
+WAITED_IN_VAIN = "expired_while_waiting"
 RELEASED = 1_000_000
 """From here on batches are counted that an entry released, and that stand in another."""
 
 
-def park(state: State, batch: Batch, refusal: Rejected, first_index: int) -> bool:
-    """Keep a batch until its run is planned; False if there are too many for that run."""
+def refusal(state: State, batch: Batch, waits_for: str) -> str:
+    """Why a batch cannot wait for a run; empty if it can, or does already."""
+    known = state.parked.rows.get(batch.id)
+    if known is not None:
+        same = _batch(known).events == batch.events
+        return "" if same else "batch_id_in_use: another batch with this id waits; use a new id"
+    if len(state.index.parked.get(waits_for, ())) >= MAX_PARKED_PER_RUN:
+        return f"too_many_parked: {MAX_PARKED_PER_RUN} batches already wait for the run"
+    return ""
+
+
+def park(state: State, batch: Batch, verdict: Verdict, first_index: int) -> None:
+    """Keep a batch until its run is planned."""
     if batch.id in state.parked:
-        return True
-    if len(state.index.parked.get(refusal.waits_for, ())) >= MAX_PARKED_PER_RUN:
-        return False
+        return
     row = ParkedBatchRow(
         batch_id=batch.id,
-        waits_for_run_id=refusal.waits_for,
-        reason=refusal.reason,
+        waits_for_run_id=verdict.waits_for,
+        reason=verdict.reason,
         batch=to_text(batch),
         parked_at=state.ts,
         expires_at=state.ts + PARK_FOR,
@@ -41,7 +51,6 @@ def park(state: State, batch: Batch, refusal: Rejected, first_index: int) -> boo
         row_version=state.seq,
     )
     state.parked.put(batch.id, row)
-    return True
 
 
 def _rows(state: State, planned: Batch) -> list[ParkedBatchRow]:
@@ -78,46 +87,22 @@ def batch_index(state: State) -> int:
     return RELEASED + len(state.journal)
 
 
-def to_text(batch: Batch) -> str:
-    """A batch as JSON text, with events this version does not know as they came."""
-    events = [
-        msgspec.Raw(event.raw) if isinstance(event, UnknownEvent) else event
-        for event in batch.events
-    ]
-    fields = {"id": batch.id, "key": batch.request_id, "actor": batch.actor}
-    origin = {name: getattr(batch, name) for name in ("correlation", "cause")}
-    said = {name: text for name, text in origin.items() if text}
-    whole = {**fields, "sent_at": batch.sent_at, **said, "events": events}
-    return msgspec.json.encode(whole).decode()
-
-
 def _on_expired(state: State, event: ParkedBatchExpired, ctx: Ctx) -> None:
     del ctx
     row = state.parked.rows.get(event.batch_id)
     if row is None or row.expires_at > state.ts:
         raise Rejected("the batch is not parked, or its time has not expired")
     state.parked.drop(event.batch_id)
-    if event.batch_id in state.dead_letter:
-        return
-    state.dead_letter.put(
-        event.batch_id,
-        DeadLetterRow(
-            batch_id=event.batch_id,
-            seq=state.seq,
-            reason=f"expired while waiting: {row.reason}",
-            error="",
-            fold_version=FOLD_VERSION,
-            batch=row.batch,
-            recorded_at=state.ts,
-            row_version=state.seq,
-        ),
-    )
+    reason = f"{WAITED_IN_VAIN}: {row.reason}"
+    verdict = Verdict(status=Status.REJECTED, code=WAITED_IN_VAIN, reason=reason)
+    bury(state, _batch(row), verdict)
 
 
-def _needs_letter(event: ParkedBatchExpired) -> Iterable[tuple[str, object]]:
-    return (("dead_letter", event.batch_id),)
+def _needs_letter(state: State, event: ParkedBatchExpired) -> Iterable[tuple[str, object]]:
+    row = state.parked.rows.get(event.batch_id)
+    return () if row is None else (("dead_letter", letter_key(_batch(row))),)
 
 
 RULES: Mapping[type[Event], FoldRule] = {ParkedBatchExpired: _on_expired}
-NEEDS: NeedsTable = {ParkedBatchExpired: _needs_letter}
-FURTHER_NEEDS: FurtherNeedsTable = {}
+NEEDS: NeedsTable = {}
+FURTHER_NEEDS: FurtherNeedsTable = {ParkedBatchExpired: _needs_letter}

@@ -16,7 +16,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from servo.core.events.envelope import Batch, Event
+from servo.core.events.envelope import Batch, Event, Verdict, code_of
 from servo.core.events.runs import RunRequested
 from servo.core.events.sensors import (
     PollTrigger,
@@ -32,7 +32,15 @@ from servo.core.events.sensors import (
     SensorUpserted,
 )
 from servo.core.fold.bounds import MOST, number
-from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
+from servo.core.fold.context import (
+    Ctx,
+    FoldRule,
+    FurtherNeedsTable,
+    NeedsTable,
+    RefusalRule,
+    Rejected,
+    Repeated,
+)
 from servo.core.fold.limits import LONGEST, MAX_MESSAGE_ATTEMPTS, MAX_WAITING_MESSAGES
 from servo.core.state.rows.automation import (
     SensorDefinitionRow,
@@ -47,6 +55,7 @@ MOST_TOLD = 4_000
 """The length of a message in characters beyond which nothing is added to it."""
 
 LONGEST_MS = LONGEST // timedelta(milliseconds=1)
+_STALE = "stale_state_version: another evaluation was recorded first"
 
 # --- definitions ----------------------------------------------------------------------------------
 
@@ -239,7 +248,7 @@ def _on_evaluated(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
         _record(state, event, ctx, stale=False)
     else:
         number(event.trigger.poll_epoch, "poll_epoch", least=-MOST)
-        _check_version(event, row, ctx)
+        _check_version(event, row)
         row = _polled(state, event, event.trigger, row, ctx)
     state.sensor_state.put(event.sensor_id, row)
     ctx.data["eval_id"] = event.eval_id
@@ -262,7 +271,7 @@ def _answered(message_id: str) -> str:
     return f"msg:{message_id}"
 
 
-def _check_version(event: SensorEvaluated, row: SensorStateRow, ctx: Ctx) -> None:
+def _check_version(event: SensorEvaluated, row: SensorStateRow) -> None:
     expected = event.expected_state_version
     if expected is None:
         raise Rejected("state_version_missing: a poll must name the state version that it read")
@@ -272,9 +281,7 @@ def _check_version(event: SensorEvaluated, row: SensorStateRow, ctx: Ctx) -> Non
             conflict=True,
         )
     if expected < row.state_version:
-        if event.status is not SensorEvalStatus.NO_NEW_DATA:
-            ctx.on_reject = lambda state: _record_stale(state, event, ctx)
-        raise Rejected("stale_state_version: another evaluation was recorded first", conflict=True)
+        raise Rejected(_STALE, conflict=True)
 
 
 def _polled(
@@ -328,7 +335,11 @@ def _healthy(row: SensorStateRow) -> SensorStateRow:
     return replace(row, status=SensorStatus.ACTIVE, last_error="", consecutive_failures=0)
 
 
-def _record_stale(state: State, event: SensorEvaluated, ctx: Ctx) -> None:
+def _on_refused(state: State, event: SensorEvaluated, ctx: Ctx, verdict: Verdict) -> None:
+    """Record a stale evaluation that found something, once."""
+    found_something = event.status is not SensorEvalStatus.NO_NEW_DATA
+    if verdict.code != code_of(_STALE) or not found_something:
+        return
     if (event.sensor_id, _dedup_keys(event)[-1]) not in state.sensor_evals:
         _record(state, event, ctx, stale=True)
 
@@ -395,3 +406,4 @@ NEEDS: NeedsTable = {
     SensorEvaluated: _needs_evals,
 }
 FURTHER_NEEDS: FurtherNeedsTable = {}
+REFUSED: Mapping[type[Event], RefusalRule] = {SensorEvaluated: _on_refused}

@@ -155,7 +155,7 @@ _SPECS = (
     TableSpec("ledger_index", LedgerIndexRow, ("seq", "batch_index"), _HISTORY),
     TableSpec("idempotency_keys", IdempotencyKeyRow, ("idempotency_key",), _HISTORY, indexed=True),
     TableSpec("parked_batches", ParkedBatchRow, ("batch_id",), _LIVE),
-    TableSpec("dead_letter", DeadLetterRow, ("batch_id",), _HISTORY, indexed=True),
+    TableSpec("dead_letter", DeadLetterRow, ("source", "sha256"), _HISTORY, indexed=True),
 )
 
 TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in _SPECS})

@@ -53,7 +53,7 @@ class Hydrator:
         self._load_rows(state, held)
         wrong: dict[str, str] = {}
         for batch in held:
-            if batch.quarantined:
+            if batch.verdict is not None:
                 continue
             try:
                 self._load_stored(state, batch)

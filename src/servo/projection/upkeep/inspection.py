@@ -119,6 +119,7 @@ def _stored(store: ObjectStore, paths: Paths) -> tuple[StoredKind, ...]:
         "state files": paths.state_prefix,
         "plans and lists": paths.plans_prefix,
         "waiting in the inbox": paths.inbox_prefix,
+        "large dead letters": paths.dead_letters_prefix,
     }
     return tuple(_total(kind, store.list_after(prefix)) for kind, prefix in prefixes.items())
 

@@ -1,6 +1,6 @@
 """Is everything that is stored what was written, and does it say what the ledger says?
 
-Six questions, in this order, each answered for all there is and none stopping at the first fault:
+Seven questions, in this order, each answered for all there is and none stopping at the first fault:
 
     manifests     is every version intact, and does each continue the one before?
     ledger        is every entry intact, and does each continue the one before?
@@ -8,11 +8,12 @@ Six questions, in this order, each answered for all there is and none stopping a
     files         has every file that a version names its size and its hash, and does it hold what
                   the version says: rows, tombstones, ranges of keys and versions, level, key index?
     plans         has every plan and list its hash, and is none missing that a run needs?
+    dead letters  is every stored original of a dead letter there, with its hash?
     projection    is the newest version, row for row, what the ledger folds to, and does its active
                   tier hold everything that a leader loads?
     logs          has every log that an execution reported its size and its hash?
 
-Outputs are a seventh, answered by `servo.execution.outputs.verification`. Logs and outputs are left
+Outputs are an eighth, answered by `servo.execution.outputs.verification`. Logs and outputs are left
 out of a quick verification: they are most of the bytes.
 
 Reads only. A workspace that is in use can be verified: what is judged is what was there at first.
@@ -26,6 +27,7 @@ from itertools import islice
 
 import msgspec
 
+from servo.core.events.envelope import Encoding, Original
 from servo.core.events.tasks import StoredLog, TaskFinished
 from servo.core.manifest import FileEntry, Manifest, ObjectRef
 from servo.core.state.state import State
@@ -61,6 +63,7 @@ class ProblemPart(StrEnum):
     LEDGER = "ledger"
     FILES = "files"
     PLANS = "plans"
+    DEAD_LETTERS = "dead letters"
     PROJECTION = "projection"
     LOGS = "logs"
     OUTPUTS = "outputs"
@@ -71,6 +74,7 @@ RUNBOOKS = {
     ProblemPart.LEDGER: "corrupt-ledger-entry",
     ProblemPart.FILES: "corrupt-projection",
     ProblemPart.PLANS: "restore-from-backup",
+    ProblemPart.DEAD_LETTERS: "restore-from-backup",
     ProblemPart.PROJECTION: "corrupt-projection",
     ProblemPart.LOGS: "damaged-output",
     ProblemPart.OUTPUTS: "damaged-output",
@@ -108,6 +112,7 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     bytes: int
     plans: int
+    dead_letters: int = 0
     applied_seq: int
     compared: bool
     logs: int | None = None
@@ -149,6 +154,7 @@ class _Verification:
         self._problems: list[Problem] = []
         self._quick = quick
         self._logs: dict[str, StoredLog] = {}
+        self._originals: dict[str, Original] = {}
         self._places: dict[int, Place] = {}
 
     def run(self) -> VerifyReport:
@@ -158,6 +164,7 @@ class _Verification:
         self._check_ledger(end)
         files, size = self._check_files()
         plans = self._check_plans()
+        self._check_originals()
         newest = self._survey.newest or NOTHING
         compared = self._compare(newest)
         if not self._quick:
@@ -168,6 +175,7 @@ class _Verification:
             files=files,
             bytes=size,
             plans=plans,
+            dead_letters=len(self._originals),
             applied_seq=newest.applied_seq,
             compared=compared,
             logs=None if self._quick else len(self._logs),
@@ -204,6 +212,7 @@ class _Verification:
             if found.entry.seq in applied:
                 place = Place(found.digest, found.epoch, found.ts)
                 self._places[found.entry.seq] = place
+            self._note_originals(found)
             if not self._quick:
                 self._note_logs(found)
 
@@ -215,6 +224,26 @@ class _Verification:
         unread = {seq for seq in applied if seq <= end and seq not in self._places}
         for problem in self._survey.check_standing(self._places, unread if damaged else ()):
             self._note(ProblemPart.MANIFESTS, problem)
+
+    def _note_originals(self, found: VerifiedEntry) -> None:
+        for batch in found.entry.batches:
+            original = batch.original
+            if original is not None and original.encoding is Encoding.STORED:
+                self._originals[self._paths.dead_letter(original.sha256)] = original
+
+    def _check_originals(self) -> None:
+        for done, (key, original) in enumerate(self._originals.items(), start=1):
+            self._progress(ProblemPart.DEAD_LETTERS, done, len(self._originals))
+            try:
+                data = self._store.get(key).data
+            except NotFound:
+                what = f"{key} is missing: it is what {original.source} held"
+            else:
+                if sha256(data).hexdigest() == original.sha256:
+                    continue
+                what = f"{key} does not hold the bytes it is named after"
+            remedy = "restore it from a backup; nothing else depends on it"
+            self._note(ProblemPart.DEAD_LETTERS, Corrupt(what, remedy=remedy))
 
     def _note_logs(self, found: VerifiedEntry) -> None:
         for batch in found.entry.batches:

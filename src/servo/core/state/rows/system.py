@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from servo.core.events.envelope import Encoding, Status
 from servo.core.state.rows.row import Row
 
 
@@ -64,10 +65,18 @@ class ParkedBatchRow(Row, frozen=True, kw_only=True):
 
 
 class DeadLetterRow(Row, frozen=True, kw_only=True):
+    """What could not be applied. `source` is the inbox object it came in, or the batch."""
+
+    source: str
+    sha256: str
     batch_id: str
     seq: int
+    status: Status
+    code: str
     reason: str
-    error: str
+    run_id: str | None = None
     fold_version: int
-    batch: str
+    size: int
+    encoding: Encoding
+    original: str
     recorded_at: datetime
