@@ -2,7 +2,7 @@
 
 Each check has a name; `--only NAME` runs one, and `--root FOLDER` reads the documents of a copy.
 `--write` writes what is generated: the command line reference, the schema of the storage format,
-and the snippets in the pages. The site goes to `build/site`.
+and the snippets and examples in the pages. The site goes to `build/site`.
 """
 
 import argparse

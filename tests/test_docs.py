@@ -135,7 +135,7 @@ LIES: dict[str, list[Lie]] = {
         Lie(RECIPES, "where cancel_requested_at is not", "where run_id is", "finds nothing"),
     ],
     "stored": [
-        Lie(LEDGER, '{"sha256":"3', '{"sha256":"4', "bytes do not match their hash"),
+        Lie(LEDGER, '"nonce":"nonce-1"', '"nonce":"nonce-9"', "bytes do not match their hash"),
         Lie(MANIFEST, "<!-- example: manifest -->", "", "does not say what it is an example of"),
     ],
     "shown": [

@@ -9,22 +9,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from checks import history
 from checks.markdown import Docs
+from msgspec.structs import replace
 
 from servo.core import manifest
 from servo.core.events.codec import decode_entry
 from servo.errors import ServoError
 from servo.projection.read.reader import Snapshot
 from servo.projection.read.sql import query
+from servo.testing.workspaces import StoredStory
 
 FIRST = "first_run.py"
 GUIDE = "docs/how-to/"
 PATIENCE_S = 120
 
+_STORED = re.compile(r"<!-- example: (?P<kind>\w+) -->\n```json\n.*?```", re.DOTALL)
 _SHOWN = re.compile(r"<!-- snippet: (?P<name>[\w.]+) -->\n```python\n.*?```", re.DOTALL)
 
 
@@ -45,10 +48,12 @@ def shown(docs: Docs) -> Iterator[str]:
 
 
 def refresh(docs: Docs) -> None:
-    """Show every snippet as it stands in its file."""
+    """Show every snippet as it stands in its file, and stored objects as they are written today."""
     files = {path.name: path.read_text() for path in _snippets(docs)}
+    objects = {kind: iter(texts) for kind, texts in stored_today().items()}
     for document in docs:
         text = _SHOWN.sub(lambda block: _block(block, files), document.text)
+        text = _STORED.sub(lambda block: _stored_block(block["kind"], objects), text)
         if text != document.text:
             document.path.write_text(text)
 
@@ -56,6 +61,27 @@ def refresh(docs: Docs) -> None:
 def _block(block: re.Match[str], files: dict[str, str]) -> str:
     name = block["name"]
     return f"<!-- snippet: {name} -->\n```python\n{files[name]}```" if name in files else block[0]
+
+
+def _stored_block(kind: str, objects: Mapping[str, Iterator[str]]) -> str:
+    return f"<!-- example: {kind} -->\n```json\n{next(objects[kind])}\n```"
+
+
+def stored_today() -> dict[str, list[str]]:
+    """The examples of stored objects, in the order in which they are shown.
+
+    The first entry is a fence; the second one requests and plans a run; the manifest is shortened
+    to one table.
+    """
+    story = StoredStory()
+    _ = story.commit()
+    _ = story.plan({"orders": []})
+    published = story.publish()
+    shortened = replace(published, tables={"runs": published.tables["runs"]})
+    return {
+        "entry": [data.decode() for _, data, _ in story.entries],
+        "manifest": [manifest.encode(shortened)[0].decode()],
+    }
 
 
 def snippets(docs: Docs) -> Iterator[str]:
@@ -107,7 +133,8 @@ def _fault(snapshot: Snapshot, text: str, *, wanted: bool) -> str:
 
 
 def stored(docs: Docs) -> Iterator[str]:
-    """Every example of a stored object is one."""
+    """Every example of a stored object is one, and those of entries are what is written today."""
+    entries = stored_today()["entry"]
     readers = {"entry": decode_entry, "manifest": manifest.decode}
     for document in docs:
         for fence in document.fences("json"):
@@ -119,3 +146,6 @@ def stored(docs: Docs) -> Iterator[str]:
                 _ = readers[kind](fence.text.strip().encode(), what=f"the example of an {kind}")
             except ServoError as error:
                 yield f"{document.name}: {error}"
+            else:
+                if kind == "entry" and fence.text.strip() not in entries:
+                    yield f"{document.name}: an entry is out of date: run docs/build.py --write"
