@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from servo.core.events.assets import CheckEvaluated
 from servo.core.events.envelope import Event, Status, WaitsUntil
@@ -102,7 +103,7 @@ def test_a_fact_about_a_task_of_a_later_segment_waits_for_that_segment() -> None
     digests = [chunk_digest(chunk_bytes(chunk)) for chunk in chunks]
     for digest, chunk in zip(digests, chunks, strict=True):
         story.state.plan_segments[digest] = chunk.tasks
-    early = TaskStarted(**{**FACT, "task_key": task_key("b")})
+    early = replace(TaskStarted(**FACT), task_key=task_key("b"))
     assert story.tell(early, parkable=True).status is Status.PARKED
     segments = tuple(PlanSegment(digest=digest, count=1) for digest in digests)
     story.tell(REQUEST, PlanCreated(run_id="run_1", fingerprint="p", segments=segments))
