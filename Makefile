@@ -21,7 +21,7 @@ INSTALL := $(BIN)/python -m pip install --quiet
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint types test test-slow sim bench ui docs demo lock clean
+.PHONY: help setup fmt lint types test test-slow sim storm bench ui docs demo lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,10 @@ SEEDS ?= 0:200
 sim: setup ## Simulate: SEEDS=0:200, WORLD=name, BUG=name plants a known bug, TRACE=1 prints every step
 	$(BIN)/python -m simulation --seeds $(SEEDS) \
 		$(if $(WORLD),--world $(WORLD)) $(if $(BUG),--bug $(BUG)) $(if $(TRACE),--trace)
+
+SIGNALS ?= 1000
+storm: setup ## Kill processes of two machines on one store: SIGNALS=1000 SEED=1, S3=1 in a bucket
+	$(BIN)/python -m tests.storm --signals $(SIGNALS) --seed $(or $(SEED),1) $(if $(S3),--s3)
 
 bench: setup ## Measure; ONLY=name measures one
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))

@@ -332,6 +332,7 @@ PAUSING = {
     "tests/integration/test_two_services.py": "a rival that returns at a random moment",
     "tests/unit/execution/test_check_limits.py": "a check that takes long",
     "tests/unit/test_cli_interrupts.py": "work that a signal interrupts",
+    "tests/storm/storm.py": "signals at random moments",
     "tests/unit/triggers/test_triggers_sensors.py": "a thread that must not evaluate anything",
 }
 """The tests that need a pause, and for what. Others wait with `servo.testing.eventually`."""

@@ -5,6 +5,9 @@ and now are due. Of several, the last `max_catchup_ticks` within the catch-up wi
 one after the other, and all older ones are recorded as one skipped stretch. So a leader that was
 away for a year does not start with half a million runs, and no tick is skipped silently. A paused
 schedule is never due; its missed ticks are recorded when it is resumed.
+
+A clock that was wrong may have moved low waters into the future. Schedules that are further ahead
+than any clock may be are rewound to the present, or they would wait until then.
 """
 
 from datetime import datetime, timedelta
@@ -13,11 +16,12 @@ from heapq import heappop, heappush
 import msgspec
 
 from servo.core.cron import Cron
-from servo.core.events.schedules import TicksSkipped
+from servo.core.events.schedules import ScheduleRewound, TicksSkipped
 from servo.core.locations import HasLocation, any_location, location_of
 from servo.core.state.rows.automation import ScheduleDefinitionRow, ScheduleStateRow
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
+from servo.core.wrong_clocks import is_far_ahead
 from servo.errors import Invalid
 
 MAX_COUNTED = 10_000
@@ -75,6 +79,15 @@ def stretch(
     )
 
 
+def rewound(row: ScheduleStateRow, now: datetime) -> ScheduleRewound | None:
+    """The rewinding of a schedule that a wrong clock moved far ahead; None if it was not."""
+    if row.status is not ScheduleStatus.ACTIVE or not is_far_ahead(row.low_water, now):
+        return None
+    return ScheduleRewound(
+        schedule_id=row.schedule_id, expected_low_water=row.low_water, low_water=now
+    )
+
+
 def cron_of(definition: ScheduleDefinitionRow) -> Cron:
     """The cron expressions of a schedule."""
     return Cron(definition.cron_expressions, definition.timezone)
@@ -93,6 +106,7 @@ class Timetable:
         self._next: dict[str, datetime] = {}
         self._heap: list[tuple[datetime, str]] = []
         self._due: dict[str, datetime] = {}
+        self._latest: datetime | None = None
 
     def look(self, state: State) -> list[tuple[str, Invalid]]:
         """Apply changes; return the schedules that cannot be read, with the reason.
@@ -106,6 +120,7 @@ class Timetable:
             versions = (definition.row_version, row.row_version)
             if self._seen.get(name) != versions:
                 self._seen[name] = versions
+                self._latest = max(self._latest or row.low_water, row.low_water)
                 try:
                     mine = self._has(location_of(definition.labels))
                     self._enter(name, _next(definition, row) if mine else None)
@@ -113,6 +128,15 @@ class Timetable:
                     self._enter(name, None)
                     unreadable.append((name, error))
         return unreadable
+
+    def far_ahead(self, state: State, now: datetime) -> list[ScheduleRewound]:
+        """How to rewind the schedules that a wrong clock moved far ahead."""
+        if self._latest is None or not is_far_ahead(self._latest, now):
+            return []
+        rows = list(state.schedule_state.rows.values())
+        self._latest = max(row.low_water for row in rows)
+        found = [rewound(row, now) for row in rows if row.schedule_id in self._next]
+        return [event for event in found if event is not None]
 
     def due(self, now: datetime) -> list[str]:
         """The schedules with something due; if the clock was set back, not yet."""

@@ -36,6 +36,7 @@ from servo.host.leading import LeadingHost, can_go_on
 from servo.host.location_code import LocationCode, lead_with
 from servo.host.opening import refuse_missing
 from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.ledger_time import ledger_time
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.planning.deployment import changes
@@ -152,7 +153,11 @@ def _pass(
     """Lead the workspace for one pass, if there is something to do."""
     began = workspace.now()
     declared = {code.name: code.declared for code in codes}
-    ahead = outlook(workspace.store, workspace.paths, declared, began)
+    state = _published(workspace)
+    present = began
+    if state is not None:
+        present = ledger_time(workspace.store, workspace.paths, state, began)
+    ahead = outlook(workspace, state, declared, now=began, present=present)
     why = ahead.why or _changed_conditions(codes, workspace)
     if not why:
         return PassReport(next_due=ahead.next_due)
@@ -162,7 +167,7 @@ def _pass(
     with watcher.leading(leading) as host:
         make_pass(host, workspace.now())
         rows = host.service.read(lambda state: list(state.runs.values()))
-    ended = [row for row in rows if row.finished_at is not None and row.finished_at >= began]
+    ended = [row for row in rows if row.finished_at is not None and row.finished_at >= present]
     return PassReport(why=why, next_due=ahead.next_due, runs=ended)
 
 
@@ -186,25 +191,39 @@ def _has_news(pool: EvaluatorPool, name: str) -> bool:
     return not isinstance(found, ConditionsEvaluated) or bool(found.ticked or found.error)
 
 
+def _published(workspace: Workspace) -> State | None:
+    """The state that was published last; None if the workspace is new."""
+    store, paths = workspace.store, workspace.paths
+    try:
+        manifest = Reader(store, paths).snapshot().manifest
+        return load_state(store, manifest, paths.tenant, paths.workspace)
+    except NotFound:
+        return None
+
+
 def outlook(
-    store: ObjectStore, paths: Paths, declared: Mapping[str, Declared], now: datetime
+    workspace: Workspace,
+    state: State | None,
+    declared: Mapping[str, Declared],
+    *,
+    now: datetime,
+    present: datetime,
 ) -> Outlook:
     """What is due in a workspace for these code locations, according to what was published.
 
-    Writes nothing. Other locations are left to other processes.
+    Writes nothing. Other locations are left to other processes. `present` is the time of the
+    ledger, which is ahead of `now` if a clock was wrong.
     """
-    try:
-        manifest = Reader(store, paths).snapshot().manifest
-        state = load_state(store, manifest, paths.tenant, paths.workspace)
-    except NotFound:
+    if state is None:
         return Outlook(why="the workspace is new")
+    store, paths = workspace.store, workspace.paths
     if _has_tail(store, paths, state.seq):
         return Outlook(why="the last leader stopped before publishing everything")
     if store.list_after(paths.inbox_prefix, limit=1):
         return Outlook(why="requests are waiting in the inbox")
     if any(changes(state, name, its) for name, its in declared.items()):
         return Outlook(why="the definitions in the code changed")
-    return _due(state, now, one_of(declared))
+    return _due(state, now, present, one_of(declared))
 
 
 def active_conditions(snapshot: Snapshot, declared: Declared) -> list[str]:
@@ -221,26 +240,35 @@ def _has_tail(store: ObjectStore, paths: Paths, seq: int) -> bool:
     return LedgerReader(store, paths).read_bytes(seq + 1) is not None
 
 
-def _due(state: State, now: datetime, has: HasLocation) -> Outlook:
-    if can_go_on(state, now, has):
-        return Outlook(why="tasks can continue")
+def _due(state: State, now: datetime, present: datetime, has: HasLocation) -> Outlook:
     timetable = Timetable(has)
     _ = timetable.look(state)
-    if ticking := timetable.due(now):
-        return Outlook(why=f"schedules are due: {', '.join(ticking[:5])}")
-    if open_ := backfills.reconcile(state, has=has):
-        return Outlook(why=f"backfills can continue: {open_[0].backfill.backfill_id}")
-    if looking := sensors.due(state, now, has):
-        return Outlook(why=f"sensors are due: {', '.join(looking[:5])}")
-    if freshness.reconcile(state, now):
-        return Outlook(why="the freshness of an asset has changed")
-    instants = [
-        timetable.next_due(),
-        sensors.next_due(state, has),
-        timers.next_due(state),
-        freshness.next_due(state),
-    ]
+    if why := _by_schedule(state, timetable, now) or _by_ledger(state, present, has):
+        return Outlook(why=why)
+    recorded = [sensors.next_due(state, has), timers.next_due(state), freshness.next_due(state)]
+    by_clock = [None if at is None else at - (present - now) for at in recorded]
+    instants = [timetable.next_due(), *by_clock]
     return Outlook(next_due=min((at for at in instants if at is not None), default=None))
+
+
+def _by_schedule(state: State, timetable: Timetable, now: datetime) -> str:
+    """Which schedules are due; empty if none is."""
+    if ticking := timetable.due(now):
+        return f"schedules are due: {', '.join(ticking[:5])}"
+    if ahead := [event.schedule_id for event in timetable.far_ahead(state, now)]:
+        return f"a clock was wrong, and schedules are ahead: {', '.join(ahead[:5])}"
+    return ""
+
+
+def _by_ledger(state: State, present: datetime, has: HasLocation) -> str:
+    """What else is due at a time of the ledger; empty if nothing is."""
+    if can_go_on(state, present, has):
+        return "tasks can continue"
+    if open_ := backfills.reconcile(state, has=has):
+        return f"backfills can continue: {open_[0].backfill.backfill_id}"
+    if looking := sensors.due(state, present, has):
+        return f"sensors are due: {', '.join(looking[:5])}"
+    return "the freshness of an asset has changed" if freshness.reconcile(state, present) else ""
 
 
 def make_pass(session: LeadingHost, now: datetime) -> None:

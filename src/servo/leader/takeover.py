@@ -22,6 +22,8 @@ it appends before the next fence is valid. A crash after step 3 leaves a fence, 
 like any other. Nothing is ever deleted here.
 """
 
+from datetime import datetime
+
 import msgspec
 from msgspec.structs import replace
 
@@ -32,8 +34,8 @@ from servo.core.fold.limits import FOLD_VERSION
 from servo.core.manifest import Manifest, encode, first_claim, next_claim
 from servo.core.state.state import State
 from servo.errors import Corrupt, Fenced, NotFound, Unavailable
+from servo.leader.ledger_time import ledger_time
 from servo.leader.ports import Ports
-from servo.leader.term import TICK
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.ledger.writer import LedgerWriter
@@ -137,7 +139,8 @@ def _catch_up(
         if not reader.ends_after(state.seq):
             continue
         confirmed_at = ports.clock.monotonic()
-        if raise_fence(ports, writer, hydrator, state, claim):
+        at = ledger_time(ports.store, paths, state, ports.clock.now())
+        if raise_fence(ports, writer, hydrator, state, claim, at):
             break
     if not is_owner(manifests.latest(), claim.owner):
         raise Fenced(
@@ -171,7 +174,12 @@ def fold_stored(hydrator: Hydrator, state: State, entry: Entry, digest: str, *, 
 
 
 def raise_fence(
-    ports: Ports, writer: LedgerWriter, hydrator: Hydrator, state: State, claim: Manifest
+    ports: Ports,
+    writer: LedgerWriter,
+    hydrator: Hydrator,
+    state: State,
+    claim: Manifest,
+    at: datetime,
 ) -> bool:
     """Take the next place in the ledger with an empty entry; False if it was taken."""
     fence = Entry(
@@ -179,7 +187,7 @@ def raise_fence(
         epoch=claim.epoch,
         owner=claim.owner,
         nonce=ports.nonce(),
-        ts=max(ports.clock.now(), state.ts + TICK),
+        ts=at,
         prev_hash=state.last_hash,
         fold_version=FOLD_VERSION,
     )

@@ -71,10 +71,16 @@ class BackfillProgress:
         self.generation = generation
         self.drafts: dict[int, PlannedChunk] = {}
         self.sent = 0
-        self.not_before: datetime | None = None
-        self.soon = False
+        self.paused_at: datetime | None = None
+        self.pause = SOON
         self.strikes = 0
         self.alone = False
+
+    def waits_until(self, now: datetime) -> datetime | None:
+        """When its pause ends; None if it has ended, or the clock was set back since."""
+        if self.paused_at is None or not self.paused_at <= now < self.paused_at + self.pause:
+            return None
+        return self.paused_at + self.pause
 
 
 class Backfills:
@@ -103,8 +109,8 @@ class Backfills:
         """When to retry what was refused; every other change is announced by the leader."""
         now = self._context.now()
         with self._lock:
-            waits = [work.not_before for work in self._works.values()]
-        return min((at for at in waits if at is not None and at > now), default=None)
+            waits = [work.waits_until(now) for work in self._works.values()]
+        return min((at for at in waits if at is not None), default=None)
 
     def again(self) -> None:
         """Do nothing: a backfill has no interval, and every change makes it look."""
@@ -114,7 +120,7 @@ class Backfills:
         now = self._context.now()
         with self._lock:
             works = list(self._works.values())
-        return any(w.soon and w.not_before is not None and w.not_before > now for w in works)
+        return any(work.pause is SOON and work.waits_until(now) for work in works)
 
     def _in_flight(self, state: State) -> bool:
         rows = state.backfills.rows
@@ -150,9 +156,9 @@ class Backfills:
         row, now = found.backfill, self._context.now()
         with self._lock:
             work = self._work(row)
-            if work.not_before is not None and work.not_before > now:
+            if work.waits_until(now) is not None:
                 return False
-            work.not_before = None
+            work.paused_at = None
             ready: list[tuple[int, PlannedChunk]] = []
             for index in range(found.first, found.stop):
                 if index not in work.drafts:
@@ -212,7 +218,7 @@ class Backfills:
         with self._lock:
             work = self._work(row)
             work.sent = 0
-            work.not_before, work.soon = self._context.now() + pause, pause is SOON
+            work.paused_at, work.pause = self._context.now(), pause
         self._context.on_change()
 
     # --- planning -----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from servo.core.locations import location_of
 from servo.core.state.rows.automation import SensorDefinitionRow
 from servo.core.state.state import State
 from servo.core.state.states import SensorStatus
+from servo.core.wrong_clocks import is_far_ahead
 from servo.triggers.host import TriggerContext
 
 JUDGE_SECONDS = 300.0
@@ -34,14 +35,19 @@ class Conditions:
         self._earliest: dict[str, datetime] = {}
         self._refused: set[str] = set()
         self._errors: dict[str, int] = {}
+        self._looked_at: datetime | None = None
 
     def look(self, state: State, now: datetime) -> bool:
         """Start the evaluations that are due."""
         begun = False
+        if self._looked_at is not None and is_far_ahead(self._looked_at, now):
+            self._seen.clear()  # the clock was put right, so other things are due
+        self._looked_at = now
+        present = self._context.ledger_time(state, now)
         for row in list(state.sensors.rows.values()):
             name = row.sensor_id
-            if self._is_at_work(state, row) and self._is_due(state, name, now):
-                work = partial(self._judge, row, state.seq, now)
+            if self._is_at_work(state, row) and self._is_due(state, name, now, present):
+                work = partial(self._judge, row, state.seq, present)
                 begun |= self._context.begin(f"automation {name}", work)
         return begun
 
@@ -60,18 +66,19 @@ class Conditions:
             return False
         return state.sensor_state.rows[row.sensor_id].status is SensorStatus.ACTIVE
 
-    def _is_due(self, state: State, name: str, now: datetime) -> bool:
+    def _is_due(self, state: State, name: str, now: datetime, present: datetime) -> bool:
+        """Whether a condition is due by the clock, or by a change; intervals are ledger time."""
         earliest = self._earliest.get(name)
-        if earliest is not None and now < earliest:
+        if earliest is not None and present < earliest:
             return False
         by_time = name in self._next and self._next[name] <= now
         return by_time or self._seen.get(name) != state.seq
 
     # --- on a thread that may wait --------------------------------------------------------------
 
-    def _judge(self, row: SensorDefinitionRow, seq: int, now: datetime) -> None:
+    def _judge(self, row: SensorDefinitionRow, seq: int, present: datetime) -> None:
         name = row.sensor_id
-        self._earliest[name] = now + timedelta(milliseconds=row.min_interval_ms)
+        self._earliest[name] = present + timedelta(milliseconds=row.min_interval_ms)
         asked = EvaluateConditions(sensor_id=name, forget=name in self._refused)
         found = self._context.evaluators.ask(asked, JUDGE_SECONDS)
         if not isinstance(found, ConditionsEvaluated) or found.error:
@@ -80,7 +87,8 @@ class Conditions:
             )
             self._context.say(f"conditions of {name}: {error}")
             errors = self._errors[name] = self._errors.get(name, 0) + 1
-            self._earliest[name] = now + min(AGAIN_AFTER * 2 ** min(errors - 1, 8), LONGEST_PAUSE)
+            pause = min(AGAIN_AFTER * 2 ** min(errors - 1, 8), LONGEST_PAUSE)
+            self._earliest[name] = present + pause
             return
         _ = self._errors.pop(name, None)
         self._refused.discard(name)

@@ -34,6 +34,10 @@ AGAIN_AFTER = 5.0
 """Seconds until something that failed is retried."""
 
 COMMIT_SECONDS = 30
+
+MOST_AHEAD = timedelta(minutes=1)
+"""How far the time of the ledger may be ahead of a clock that was always right."""
+
 MOST_SAID = 4_000
 """How many characters of a message from user code are recorded."""
 
@@ -68,6 +72,12 @@ class Sent:
         """Whether the batch was applied; waits for the answer."""
         answer = self._answer
         return not isinstance(answer, Invalid) and answer.result(COMMIT_SECONDS).applied
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the same was applied before; waits for the answer."""
+        answer = self._answer
+        return not isinstance(answer, Invalid) and answer.result(COMMIT_SECONDS).repeated
 
     def refusal(self, lost: tuple[str, ...]) -> str:
         """Why the batch was refused, if that is to be recorded; waits for the answer.
@@ -107,6 +117,7 @@ class TriggerContext:
         self._barred: dict[str, float] = {}
         self._lock = threading.Lock()
         self._beside: list[TriggerContext] = []
+        self._newest = (-1, 0.0)
         self._closed = False
         self.on_change: Callable[[], None] = lambda: None
         self.say: SayLine = lambda _: None
@@ -126,6 +137,18 @@ class TriggerContext:
     def now(self) -> datetime:
         """The current time. What is due is decided by the time of a look, which may be fixed."""
         return self._clock.now()
+
+    def ledger_time(self, state: State, now: datetime) -> datetime:
+        """The time to compare with times in the ledger: `now`, unless the ledger is ahead of it.
+
+        It is ahead if a clock was wrong and is right again; its time still passes.
+        """
+        seq, seen_at = self._newest
+        if state.seq != seq:
+            seen_at = self._clock.monotonic()
+            self._newest = (state.seq, seen_at)
+        present = state.ts + timedelta(seconds=self._clock.monotonic() - seen_at)
+        return present if present - self._clock.now() > MOST_AHEAD else now
 
     def token(self) -> str:
         """A token that is never used twice."""

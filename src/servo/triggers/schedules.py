@@ -19,7 +19,7 @@ from servo.controllers.schedules import Timetable, due
 from servo.core.actors import ActorKind, Origin, actor
 from servo.core.declared import EVALUATED_LABEL
 from servo.core.events.envelope import Event
-from servo.core.events.schedules import ScheduleTicked, TicksSkipped, TickStatus
+from servo.core.events.schedules import ScheduleRewound, ScheduleTicked, TicksSkipped, TickStatus
 from servo.core.state.rows.automation import ScheduleDefinitionRow, ScheduleStateRow
 from servo.core.state.state import State
 from servo.errors import Unavailable
@@ -63,8 +63,11 @@ class Schedules:
     def look(self, state: State, now: datetime) -> bool:
         """Start the ticks that are due."""
         plain: list[_Due] = []
+        due_now = self._due(state, now)
         begun = False
-        for seen in self._due(state, now):
+        if ahead := self._timetable.far_ahead(state, now):
+            begun |= self._context.begin("schedules rewound", lambda: self._rewind(ahead))
+        for seen in due_now:
             definition, _ = seen
             if EVALUATED_LABEL not in definition.labels:
                 plain.append(seen)
@@ -89,6 +92,16 @@ class Schedules:
         return [(rows[name], states[name]) for name in self._timetable.due(now)]
 
     # --- on a thread that may wait ------------------------------------------------------------
+
+    def _rewind(self, schedules: Sequence[ScheduleRewound]) -> None:
+        """Rewind schedules that a wrong clock moved far ahead."""
+        for event in schedules:
+            origin = _origin(event.schedule_id)
+            if self._context.commit("schedule-rewound", (event,), origin).applied:
+                self._context.say(
+                    f"schedule {event.schedule_id}: rewound from {event.expected_low_water} "
+                    f"to {event.low_water}, because a clock was ahead"
+                )
 
     def _tick(self, schedules: Sequence[_Due], now: datetime) -> None:
         """Evaluate the ticks of schedules without user code."""
@@ -149,11 +162,25 @@ class Schedules:
     def _is_recorded(self, tick: DueTick, batch: Sent) -> bool:
         """Whether the tick is recorded; if its run was refused, record the tick as failed."""
         if batch.applied:
+            if batch.repeated:
+                self._pass_by(tick)
             return True
         if not (refused := batch.refusal(_LOST)):
             return False
         failed = ticked(tick, Evaluated(error=refused))
         return self._context.commit("tick-refused", failed, _origin(tick.schedule_id)).applied
+
+    def _pass_by(self, tick: DueTick) -> None:
+        """Advance past a tick that was recorded when a clock was ahead; else this is refused."""
+        at = tick.scheduled_for
+        skipped = TicksSkipped(
+            schedule_id=tick.schedule_id,
+            first=at,
+            last=at,
+            count=1,
+            reason="recorded before, when a clock was ahead",
+        )
+        _ = self._context.commit("tick-passed-by", (skipped,), _origin(tick.schedule_id))
 
 
 def _origin(schedule_id: str) -> Origin:

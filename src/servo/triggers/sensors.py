@@ -125,7 +125,7 @@ class Sensors:
     def look(self, state: State, now: datetime) -> bool:
         """Start the evaluations that are due."""
         begun = False
-        for seen in self._due(state, now):
+        for seen in self._due(state, self._context.ledger_time(state, now)):
             evaluate = self._poll if polls(seen.definition) else self._answer
             begun |= self._context.begin(f"sensor {seen.name}", partial(evaluate, seen))
         return begun

@@ -11,6 +11,7 @@ from servo.core.events.schedules import (
     SchedulePaused,
     ScheduleRemoved,
     ScheduleResumed,
+    ScheduleRewound,
     ScheduleTicked,
     ScheduleUpserted,
     TicksSkipped,
@@ -429,3 +430,44 @@ def test_what_may_have_left_memory_is_asked_for() -> None:
     assert needs(Batch(id="b", events=(skipped(1, 30, 30),))) == [
         ("schedule_ticks", "daily:skipped:2026-01-01T00:01:00+00:00")
     ]
+
+
+# --- a clock that was ahead -----------------------------------------------------------------------
+
+
+def rewind(to: datetime, seen: datetime) -> ScheduleRewound:
+    return ScheduleRewound(schedule_id="daily", expected_low_water=seen, low_water=to)
+
+
+def test_a_schedule_that_is_rewound_ticks_again_and_keeps_what_is_recorded(story: Story) -> None:
+    story.tell(tick(30), request(30))
+    assert story.tell(rewind(START + 10 * MINUTE, START + 30 * MINUTE)).applied
+    assert story.tell(tick(20)).applied
+    again = story.tell(tick(30), request(30))
+    assert (again.applied, again.repeated) == (True, True)
+    assert schedule(story).low_water == START + 20 * MINUTE
+    assert story.tell(skipped(30, 30, 1)).applied
+    assert schedule(story).low_water == START + 30 * MINUTE
+    assert len(story.state.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "seen", "reason"),
+    [
+        (10, 20, "schedule_moved"),
+        (30, 30, "invalid_low_water"),
+        (31, 30, "invalid_low_water"),
+    ],
+)
+def test_a_schedule_is_rewound_only_backwards_and_from_where_it_is(
+    story: Story, to: int, seen: int, reason: str
+) -> None:
+    story.tell(tick(30))
+    refused = story.tell(rewind(START + to * MINUTE, START + seen * MINUTE))
+    assert (refused.status, refused.reason.partition(":")[0]) == (Status.REJECTED, reason)
+    assert schedule(story).low_water == START + 30 * MINUTE
+
+
+def test_a_schedule_that_does_not_exist_is_not_rewound(story: Story) -> None:
+    event = replace(rewind(START - MINUTE, START), schedule_id="other")
+    assert story.tell(event).reason.startswith("unknown_schedule")

@@ -1,6 +1,7 @@
 """The host of schedules: what is asked when, and what is committed."""
 
 from collections.abc import Callable, Generator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import PlanCreated, RunRequested, ScheduleSource
 from servo.core.events.schedules import SchedulePaused, ScheduleUpserted, TickStatus
 from servo.core.state.rows.automation import ScheduleTickRow
+from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
 from servo.testing.trigger_host import TriggerHost
 from servo.triggers.host import AGAIN_AFTER, Triggers
@@ -244,3 +246,53 @@ def test_a_run_of_a_tick_is_asked_for_by_its_schedule_because_of_the_tick(host: 
     (tick,) = host.recorded("schedule_ticks", ScheduleTickRow)
     assert (run.requested_by, run.cause) == ("schedule:a", tick.request_position)
     assert run.correlation == tick.correlation == tick.request_position
+
+
+# --- a clock that was ahead -----------------------------------------------------------------------
+
+YEAR = timedelta(days=365)
+
+
+@pytest.mark.parametrize("decides", [False, True])
+def test_a_schedule_goes_on_when_a_clock_that_was_a_year_ahead_is_put_right(
+    host: Host, decides: bool
+) -> None:
+    host.define("a", decides=decides, max_catchup_ticks=1)
+    host.clock.jump(YEAR)
+    host.look(minutes=1)
+    host.clock.jump(-YEAR)
+    assert host.look() == 0
+    before = len(host.ticks("a"))
+    for _ in range(3):
+        assert host.look(minutes=1) == 1
+    assert [tick[0] for tick in host.ticks("a")].count(TickStatus.TRIGGERED) == 4
+    assert len(host.ticks("a")) == before + 3
+    assert any("rewound from 2027" in said for said in host.said)
+
+
+def test_a_tick_that_was_made_when_the_clock_was_ahead_is_not_made_again(host: Host) -> None:
+    host.define("a", cron_expressions=("0 * * * *",))
+    host.clock.jump(timedelta(hours=3))
+    host.look()
+    host.clock.jump(-timedelta(hours=3))
+    host.look()
+    made = {row.tick_id for row in host.recorded("schedule_ticks", ScheduleTickRow)}
+    assert len(made) == 3
+    for _ in range(4):
+        host.look(hours=1)
+    rows = host.recorded("schedule_ticks", ScheduleTickRow)
+    passed_by = [row for row in rows if row.message.startswith("recorded before")]
+    assert len(passed_by) == 3
+    triggered = {row.tick_id for row in rows if row.status is TickStatus.TRIGGERED}
+    assert len(triggered) == 4
+    assert made < triggered
+    assert len(host.recorded("runs", RunRow)) == 4
+
+
+def test_a_clock_that_was_a_little_ahead_rewinds_nothing(host: Host) -> None:
+    host.define("a")
+    host.clock.jump(timedelta(minutes=30))
+    host.look(minutes=1)
+    host.clock.jump(-timedelta(minutes=30))
+    assert host.look(minutes=1) == 0
+    assert host.said == []

@@ -124,6 +124,35 @@ def test_an_idle_sensor_writes_nothing_but_a_sign_of_life_every_hour(host: Host)
     assert host.evals == []
 
 
+@pytest.mark.parametrize("idle", [timedelta(0), timedelta(hours=10)])
+def test_a_sensor_keeps_its_interval_when_a_clock_that_was_a_year_ahead_is_put_right(
+    host: Host, idle: timedelta
+) -> None:
+    host.define()
+    host.clock.jump(timedelta(days=365))
+    assert host.look(minutes=1) == 1
+    host.clock.advance(idle)
+    assert host.look(minutes=1) == 1
+    host.clock.jump(-timedelta(days=365))
+    assert host.look(seconds=10) == 0
+    assert host.look(seconds=25) == 1
+    seq = host.seq
+    assert host.look(hours=2) == 1
+    assert host.seq == seq + 1, "a sign of life"
+
+
+def test_messages_are_evaluated_when_a_clock_that_was_a_year_ahead_is_put_right(
+    host: Host,
+) -> None:
+    host.clock.jump(timedelta(days=365))
+    host.define(mode=SensorMode.PUSH, labels={KIND_LABEL: "push"})
+    host.clock.jump(-timedelta(days=365))
+    host.tell(SensorMessageReceived(sensor_id="s", message_id="m", payload="1"))
+    host.evaluators.say = lambda _: EvaluatedMany(answers=(Evaluated(),))
+    assert host.look() == 1
+    assert host.row.messages_waiting == 0
+
+
 def test_a_reason_is_recorded_when_it_is_another_one(host: Host) -> None:
     host.define()
     words = ["closed", "closed", "open", "open", "closed"]

@@ -29,6 +29,7 @@ from servo.core.events.runs import AutomationSource
 from servo.core.keys import AssetKey
 from servo.core.state.rows.conditions import AutomationSensorRow
 from servo.core.state.state import State
+from servo.core.wrong_clocks import is_far_ahead
 from servo.errors import NotFound
 from servo.projection.read.follower import Follower
 from servo.projection.read.time_travel import snapshot_at
@@ -64,15 +65,17 @@ class ConditionEvaluator:
         self._moment: Moment
         self._news: News
         self._until: datetime | None = None
+        self._judged_at: datetime | None = None
 
     def judge(self, now: datetime) -> ConditionsEvaluated:
         """Evaluate the conditions; the events to commit, if any."""
         evaluator = self._up_to_date(now)
         tick = evaluator.tick(now)
         due = evaluator.next_due()
-        if not tick.durable:
-            return ConditionsEvaluated(next_due=due, seq=self._follower.seq)
         row = self._row()
+        # A time that a wrong clock recorded is recorded again, or every look would start there.
+        if not tick.durable and (row is None or not is_far_ahead(row.ticked_at, now)):
+            return ConditionsEvaluated(next_due=due, seq=self._follower.seq)
         number = 1 if row is None else row.tick + 1
         eval_id = f"{self._sensor_id}:{number}:{self._loaded.token()}"
         position = EvaluationPoint(
@@ -112,6 +115,8 @@ class ConditionEvaluator:
         changed = self._follower.catch_up()
         evaluator = self._evaluator
         moved = self._until is not None and now >= self._until
+        moved = moved or (self._judged_at is not None and is_far_ahead(self._judged_at, now))
+        self._judged_at = now
         if evaluator is None or changed is None or moved or "dynamic_partitions" in changed:
             return self._begin(now)
         self._news.tell(changed)
@@ -128,7 +133,7 @@ class ConditionEvaluator:
         evaluator = Evaluator(
             conditions.graph,
             states=self._states(state),
-            last=None if row is None else row.ticked_at,
+            last=None if row is None else _last_tick(row, now),
         )
         # For conditions that are evaluated for the first time, nothing is new.
         WorkspaceFacts(snapshot, conditions.spaces, evaluator).tell(
@@ -227,6 +232,11 @@ class _Checks:
         names = self.partitions.setdefault(host, [])
         if partition not in names:
             names.append(partition)
+
+
+def _last_tick(row: AutomationSensorRow, now: datetime) -> datetime:
+    """When the conditions were evaluated last; now, if a clock that was ahead recorded it."""
+    return now if is_far_ahead(row.ticked_at, now) else row.ticked_at
 
 
 def judge(loaded: LoadedLocation, asked: EvaluateConditions) -> ConditionsEvaluated:

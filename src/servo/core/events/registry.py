@@ -45,6 +45,7 @@ from servo.core.events.schedules import (
     SchedulePaused,
     ScheduleRemoved,
     ScheduleResumed,
+    ScheduleRewound,
     ScheduleTicked,
     ScheduleUpserted,
     TicksSkipped,
@@ -90,6 +91,7 @@ KnownEvent = (
     | SchedulePaused
     | ScheduleResumed
     | ScheduleTicked
+    | ScheduleRewound
     | TicksSkipped
     | SensorUpserted
     | SensorRemoved

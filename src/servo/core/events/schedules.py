@@ -85,6 +85,21 @@ class ScheduleTicked(Event, frozen=True, kw_only=True, tag="ScheduleTicked"):
     manual: bool = False
 
 
+class ScheduleRewound(Event, frozen=True, kw_only=True, tag="ScheduleRewound"):
+    """A schedule that a wrong clock had moved into the future continues from `low_water`.
+
+    It applies only if the schedule is still at `expected_low_water`. Ticks that are recorded stay
+    recorded and are not made again.
+    """
+
+    KIND: ClassVar[EventKind] = EventKind.INTENT
+
+    v: Literal[1] = 1
+    schedule_id: str
+    expected_low_water: datetime
+    low_water: datetime
+
+
 class TicksSkipped(Event, frozen=True, kw_only=True, tag="TicksSkipped"):
     """A stretch of ticks was passed over: too old, too many, or paused."""
 

@@ -1,9 +1,10 @@
 """Schedules: their definitions, and which of their ticks have been processed.
 
 `low_water` is the whole memory of a schedule: every tick up to it has been triggered, skipped or
-given up, and none of them is ever accepted again. It starts at creation, moves only forward, and
-never into the future, so no skewed clock can use up ticks that are still to come. A tick carries
-the definition it was made from; the first one under a tick id wins, whatever was edited since.
+given up, and none of them is ever accepted again. It starts at creation and moves forward, never
+past the time of the ledger. If a leader's clock was ahead, that time was too, and so are schedules:
+once the clock is right they are rewound, which makes no recorded tick again. A tick carries the
+definition it was made from; the first one under a tick id wins, whatever was edited since.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from servo.core.events.schedules import (
     SchedulePaused,
     ScheduleRemoved,
     ScheduleResumed,
+    ScheduleRewound,
     ScheduleTicked,
     ScheduleUpserted,
     TicksSkipped,
@@ -244,6 +246,18 @@ def _advance(state: State, row: ScheduleStateRow, tick: ScheduleTickRow) -> None
     state.schedule_state.put(row.schedule_id, moved)
 
 
+def _on_rewound(state: State, event: ScheduleRewound, ctx: Ctx) -> None:
+    del ctx
+    row = _standing(state, event.schedule_id)
+    low_water = instant(event.low_water, "low_water")
+    if row.low_water != event.expected_low_water:
+        raise Rejected("schedule_moved: the schedule has moved meanwhile")
+    if low_water >= row.low_water:
+        raise Rejected("invalid_low_water: a schedule can only be rewound to an earlier time")
+    rewound = replace(row, low_water=low_water, row_version=state.seq)
+    state.schedule_state.put(event.schedule_id, rewound)
+
+
 def skip_id(event: TicksSkipped) -> str:
     """The tick id of the row that stands for a range of skipped ticks."""
     return f"{event.schedule_id}:skipped:{event.first.isoformat()}"
@@ -308,6 +322,7 @@ RULES: Mapping[type[Event], FoldRule] = {
     SchedulePaused: _on_paused,
     ScheduleResumed: _on_resumed,
     ScheduleTicked: _on_ticked,
+    ScheduleRewound: _on_rewound,
     TicksSkipped: _on_skipped,
 }
 NEEDS: NeedsTable = {
