@@ -13,7 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from simulation.bugs import BUGS, planted
-from simulation.run import Outcome, Simulation, run_seed
+from simulation.run import Outcome
+from simulation.running import run_seed, simulation_of
 from simulation.worlds import WORLDS, dealt
 
 
@@ -94,7 +95,7 @@ def _report(outcome: Outcome, options: argparse.Namespace) -> None:
 def _trace(options: argparse.Namespace) -> int:
     seed = int(options.seeds.split(":")[0])
     with planted(options.bug):
-        simulation = Simulation(seed, WORLDS[options.world or dealt(seed)](seed), trace=True)
+        simulation = simulation_of(seed, world=options.world or dealt(seed), trace=True)
         outcome = simulation.run()
     for line in simulation.kernel.trace or ():
         print(line)

@@ -8,11 +8,17 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 
-from simulation import backfill_bugs, folding_bugs, leading_bugs, trigger_bugs
+from simulation import backfill_bugs, command_bugs, folding_bugs, leading_bugs, trigger_bugs
 from simulation.planting import Bug
 
 BUGS: Mapping[str, Bug] = MappingProxyType(
-    {**leading_bugs.BUGS, **folding_bugs.BUGS, **backfill_bugs.BUGS, **trigger_bugs.BUGS}
+    {
+        **leading_bugs.BUGS,
+        **folding_bugs.BUGS,
+        **backfill_bugs.BUGS,
+        **trigger_bugs.BUGS,
+        **command_bugs.BUGS,
+    }
 )
 
 

@@ -11,7 +11,8 @@ import heapq
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -20,8 +21,19 @@ MOST_AT_ONCE = 2_000
 """Steps without any time between them, after which nothing but more of them is to be expected."""
 
 
-class Violation(Exception):
-    """A rule of the system was broken."""
+class Violation(BaseException):
+    """A rule of the system was broken.
+
+    It is no `Exception`: the code that broke the rule may catch those. It may even clean up first,
+    and go on for a while, so the first one is kept.
+    """
+
+    first: ClassVar["Violation | None"] = None
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        if Violation.first is None:
+            Violation.first = self
 
 
 class Kernel:
@@ -97,6 +109,10 @@ class Process:
         self.on_wake: Callable[[float], None] | None = None
         self._greenlets: list[greenlet] = []
         self._generation = 0
+        self.pid = 0
+        self.machine: Any = None
+        self.at_end: list[Callable[[], None]] = []
+        """What the operating system does when the process ends, however it ends."""
 
     def start(self) -> None:
         self._generation += 1
@@ -115,8 +131,10 @@ class Process:
                 return
             if main:
                 self.alive = False
+                self._clean_up()
 
         thread = greenlet(body, parent=self.kernel.loop)
+        _processes[thread] = self
         self._greenlets.append(thread)
         generation = self._generation
         self.kernel.at(0, lambda: self._resume(thread, generation, None))
@@ -132,6 +150,15 @@ class Process:
         for thread in threads:
             if thread and not thread.dead:
                 thread.throw(GreenletExit)
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        while self.at_end:
+            self.at_end.pop()()
+
+    @property
+    def is_paused(self) -> bool:
+        return self.kernel.now < self._paused_until
 
     def pause(self, duration_ms: float) -> None:
         """Suspend it for a while, without its notice."""
@@ -145,6 +172,7 @@ class Process:
 
     def call(self, delay_ms: float, action: Callable[[], Any]) -> Any:
         """From inside: let `action` happen after a delay and get its result or exception."""
+        self.check_alive()
         thread = getcurrent()
         generation = self._generation
 
@@ -163,6 +191,7 @@ class Process:
 
     def wait_for(self, register: Callable[[Callable[[Any], None]], None]) -> Any:
         """From inside: wait until somebody calls the callback that is handed to `register`."""
+        self.check_alive()
         thread = getcurrent()
         generation = self._generation
         answered = False
@@ -175,6 +204,11 @@ class Process:
 
         register(callback)
         return self._wait()
+
+    def check_alive(self) -> None:
+        """From inside: a process that was killed does nothing more, whatever its code cleans up."""
+        if not self.alive:
+            raise GreenletExit
 
     def _wait(self) -> Any:
         value, error = self.kernel.loop.switch()
@@ -199,6 +233,22 @@ class Process:
 
     def wall(self) -> datetime:
         return START + timedelta(microseconds=self.kernel.now) + self.skew
+
+
+_processes: "WeakKeyDictionary[greenlet, Process]" = WeakKeyDictionary()
+
+
+def current_process() -> Process | None:
+    """The process whose code is running; None outside all of them."""
+    return _processes.get(getcurrent())
+
+
+def this_process() -> Process:
+    """The process whose code is running."""
+    found = current_process()
+    if found is None:
+        raise RuntimeError("only a simulated process can do this")
+    return found
 
 
 class SimClock:

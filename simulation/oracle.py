@@ -20,6 +20,7 @@ from servo.core.manifest import Manifest, Tier, decode
 from servo.core.plan import parse_chunk
 from servo.core.state import derived
 from servo.core.state.index import WORKSPACE_QUOTA
+from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State, folded_tables
 from servo.core.state.states import (
     TERMINAL_RUN_STATES,
@@ -171,6 +172,16 @@ class Oracle:
                     continue
                 if (row.attempt_id, row.exec_id) == (event.attempt_id, event.exec_id):
                     raise Violation(f"a valid report was refused: {answer.reason}")
+
+    def reported(self, row: RunRow) -> None:
+        """A command has just told how a run ended: that must be durable."""
+        self.kernel.note("reported", row.run_id, row.state)
+        found = self.live.state.runs.rows.get(row.run_id)
+        if found is None or found.state is not row.state:
+            there = "nothing" if found is None else found.state
+            raise Violation(
+                f"{row.run_id} was reported as {row.state}, but the ledger says {there}"
+            )
 
     def believed(self, owner: str, seq: int) -> None:
         """A leader continues, believing that entry `seq` is its own."""

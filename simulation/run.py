@@ -1,6 +1,7 @@
 """One world from beginning to end."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 
 import msgspec
@@ -27,7 +28,6 @@ from simulation.schedule_laws import ScheduleLaw
 from simulation.sensor_laws import EchoLaw, SensorLaw
 from simulation.swarm import Swarm, Triggering, draw
 from simulation.world import SimulatedWorld
-from simulation.worlds import PLAIN, WORLDS
 
 QUIET_BOUND_MS = 240_000
 QUIET_FOR_S = 6
@@ -82,21 +82,16 @@ class Simulation:
     def run(self) -> Outcome:
         """The whole life of the world; a broken rule ends it."""
         violation: str | None = None
+        Violation.first = None
         try:
-            self._populate()
-            self._suffer()
-            self._rest()
-            self.oracle.final()
-            self._check_requests()
-            check_condition_evaluators(
-                self.world, [*self.leaders, *self.others], PlainStore(self.bucket)
-            )
+            with self.environment():
+                self._live()
         except Violation as found:
             violation = str(found)
         except Exception as error:  # noqa: BLE001 - code that fails where it must not is a finding
             violation = f"{type(error).__name__}: {error}"
-        for process in (*self.leaders, *self.others):
-            process.crash()
+        if Violation.first is not None:
+            violation = str(Violation.first)
         return Outcome(
             seed=self.kernel.seed,
             violation=violation,
@@ -108,6 +103,24 @@ class Simulation:
             runs=len(self.oracle.live.state.runs.rows),
             faults=dict(sorted(self.kernel.faults.items())),
         )
+
+    def environment(self) -> AbstractContextManager[None]:
+        """What surrounds the life of the world."""
+        return nullcontext()
+
+    def _live(self) -> None:
+        try:
+            self._populate()
+            self._suffer()
+            self._rest()
+            self.oracle.final()
+            self._check_requests()
+            check_condition_evaluators(
+                self.world, [*self.leaders, *self.others], PlainStore(self.bucket)
+            )
+        finally:
+            for process in (*self.leaders, *self.others, *self.world.children):
+                process.crash()
 
     def _populate(self) -> None:
         world, swarm = self.world, self.swarm
@@ -234,7 +247,7 @@ class Simulation:
 
     def _rest(self) -> None:
         """With faults off, everything ends within a time limit."""
-        bound = self.kernel.ms + QUIET_BOUND_MS
+        bound = self.kernel.ms + self._bound_ms
         quiet = 0
         while self.kernel.ms < bound and quiet < QUIET_FOR_S:
             known = len(self.oracle.slots)
@@ -243,6 +256,10 @@ class Simulation:
             # What triggers have just caused may be the cause of more.
             caused = self.swarm.triggers is not None and len(self.oracle.slots) > known
             quiet = 0 if busy or caused else quiet + 1
+
+    @property
+    def _bound_ms(self) -> float:
+        return QUIET_BOUND_MS
 
     def _at_work(self) -> list[str]:
         """Scripts that have not come to their end."""
@@ -277,8 +294,3 @@ class Simulation:
 def _revive(process: Process) -> None:
     if not process.alive:
         process.start()
-
-
-def run_seed(seed: int, *, world: str = PLAIN, trace: bool = False) -> Outcome:
-    """Run the world of a seed, of this kind."""
-    return Simulation(seed, WORLDS[world](seed), trace=trace).run()

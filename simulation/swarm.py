@@ -38,6 +38,17 @@ class Triggering(msgspec.Struct, frozen=True, kw_only=True):
     evaluator_slow: float
 
 
+class Commands(msgspec.Struct, frozen=True, kw_only=True):
+    """How many machines run commands, how often one is started, and what is done to them."""
+
+    machines: int
+    every_ms: int
+    dev: bool
+    kill: float
+    kill_worker: float
+    suspend: float
+
+
 class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     """The shape of one world."""
 
@@ -75,6 +86,7 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int = 0
     owners: int = 0
     triggers: Triggering | None = None
+    commands: Commands | None = None
 
 
 STORM_EVERY = 4

@@ -47,6 +47,7 @@ class SimulatedWorld:
         self.items = 0
         self.requested_runs: dict[str, None] = {}
         self.hosts: dict[str, Any] = {}
+        self.children: list[Process] = []
         self.store_of: Callable[[Process], FaultyStore] = _unset
 
     def nonce(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from simulation.backfilling import world_of_backfills
+from simulation.commands import world_of_commands
 from simulation.swarm import Swarm, draw
 from simulation.triggering import world_of_triggers
 
@@ -11,7 +12,12 @@ PLAIN = "plain"
 IN_A_ROW = 8
 """So many seeds in a row make worlds of one kind: the pattern of the plain ones is that long."""
 WORLDS: Mapping[str, Callable[[int], Swarm]] = MappingProxyType(
-    {PLAIN: draw, "backfills": world_of_backfills, "triggers": world_of_triggers}
+    {
+        PLAIN: draw,
+        "backfills": world_of_backfills,
+        "triggers": world_of_triggers,
+        "commands": world_of_commands,
+    }
 )
 
 

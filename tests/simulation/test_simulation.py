@@ -7,7 +7,7 @@ import pytest
 
 from simulation.bugs import BUGS, planted
 from simulation.kernel import Kernel, Violation
-from simulation.run import run_seed
+from simulation.running import run_seed
 from simulation.swarm import draw
 from simulation.worlds import IN_A_ROW, PLAIN, WORLDS, dealt
 
@@ -22,6 +22,7 @@ LONG = frozenset(
         "epoch_not_owner",
         "everyone_granted",
         "half_applied_batch",
+        "last_try_counts",
         "message_known_by_evaluation",
         "missed_in_silence",
         "never_too_old",
@@ -33,6 +34,7 @@ LONG = frozenset(
         "place_without_names",
         "progress_counted_twice",
         "ready_too_early",
+        "report_sent_once",
         "stretches_that_begin_alike",
         "tick_by_another_clock",
         "ticks_at_once",

@@ -13,6 +13,7 @@ not applied twice.
 import threading
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as NoAnswer
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -21,8 +22,8 @@ from msgspec.structs import replace
 from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.envelope import Answer, Batch, Status
 from servo.core.events.originals import inbox_source
+from servo.core.events.request_hash import request_hash
 from servo.core.events.validate import check_batch
-from servo.core.fold.apply import request_hash
 from servo.core.ids import ulid
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, ParkedBatchRow
 from servo.errors import Fenced, NotFound, ServoError, Unavailable
@@ -110,11 +111,12 @@ class InboxChannel:
         reader = Reader(store, self._paths)
         until = clock.monotonic() + ANSWER_WITHIN
         while clock.monotonic() < until:
-            answer = _published(reader, sent, source)
-            if answer is not None:
-                return receipt_of(_request_id(batch), answer)
-            if not self._is_led():
-                return None
+            with suppress(Unavailable):  # the request is stored, whatever the store does now
+                answer = _published(reader, sent, source)
+                if answer is not None:
+                    return receipt_of(_request_id(batch), answer)
+                if not self._is_led():
+                    return None
             self._pause.wait(LOOK_EVERY)
         return queued(_request_id(batch), "the leader has not processed the request yet")
 
@@ -137,13 +139,26 @@ class AnyChannel:
         self._pause = threading.Event()
 
     def send(self, batch: Batch) -> Receipt:
+        tries = _Tries()
+        try:
+            return self._insist(batch, tries)
+        except Unavailable as error:
+            # The last try may have changed nothing for certain, but not those before it.
+            error.may_have_applied = error.may_have_applied or tries.may_have_applied
+            raise
+
+    def _insist(self, batch: Batch, tries: "_Tries") -> Receipt:
         clock = self._world.clock
         until, unreached = clock.monotonic() + ANSWER_WITHIN, Unreached(clock)
         while True:
             found = find_leader(self._address, self._world)
             try:
                 receipt = self._through(found, batch, unreached)
+                if found.leader is not None:
+                    tries.may_have_applied = True  # it may lie in the inbox
             except (Unavailable, Fenced) as error:
+                if isinstance(error, Fenced) or error.may_have_applied:
+                    tries.may_have_applied = True
                 if clock.monotonic() >= until or not self._is_over(found.leader, error):
                     raise
                 receipt = None
@@ -183,6 +198,12 @@ class AnyChannel:
 
     def _who_leads(self) -> LeaderAdvert | None:
         return who_leads(self._address, self._world)
+
+
+class _Tries:
+    """Whether one of the tries so far may have gone through."""
+
+    may_have_applied = False
 
 
 def _request_id(batch: Batch) -> str:

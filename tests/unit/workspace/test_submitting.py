@@ -19,6 +19,7 @@ from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Conflict, Fenced, Unavailable
 from servo.leader.lease import LeaderAdvert, Lease, read_lease
+from servo.ports.object_store import Blob, ObjectMeta
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
 from servo.storage.memory import MemoryStore
@@ -26,7 +27,7 @@ from servo.testing.eventually import eventually
 from servo.workspace import answering, channels
 from servo.workspace.address import Address
 from servo.workspace.answering import check_answers
-from servo.workspace.channels import AnyChannel
+from servo.workspace.channels import AnyChannel, InboxChannel
 from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.leader_lock import Leader, LeaderLock, leader_here
 from servo.workspace.leader_socket import server
@@ -535,6 +536,60 @@ def test_an_unanswered_request_is_told_as_unknown_and_never_as_refused(
         _ = open_workspace(address).submit(limit(3))
     assert told.value.may_have_applied is False or "request id" in str(told.value)
     never_started.stop()
+
+
+class LosingItsLeader(MemoryStore):
+    """A bucket whose leader ends once a request is in the inbox, and which then refuses reads."""
+
+    def __init__(self, *, refusals: int) -> None:
+        super().__init__(SystemClock())
+        self.refusals = refusals
+        self.looks = 0
+        self.sent = False
+
+    def create(self, key: str, data: bytes) -> ObjectMeta:
+        made = super().create(key, data)
+        if "/inbox/" in key:
+            self.sent = True
+            self.delete(BUCKET.paths.lease)
+        return made
+
+    def get(self, key: str) -> Blob:
+        if self.sent and key == BUCKET.paths.lease:
+            self.looks += 1
+            if 1 < self.looks <= 1 + self.refusals:
+                raise Unavailable("the store refused", may_have_applied=False)
+        return super().get(key)
+
+
+def led_elsewhere(store: MemoryStore) -> World:
+    leader = LeaderAdvert(pid=7, machine="another")
+    expires = SystemClock().now() + timedelta(seconds=30)
+    lease = Lease(holder="x", expires=expires, leader=leader)
+    store.put(BUCKET.paths.lease, msgspec.json.encode(lease))
+    return World(store, SystemClock(), SystemEntropy())
+
+
+def test_a_request_that_lies_in_the_inbox_is_not_told_as_not_applied() -> None:
+    world = led_elsewhere(LosingItsLeader(refusals=100))
+    with pytest.raises(Unavailable, match="the store refused") as told:
+        _ = workspace_on(BUCKET, world).submit(limit(1))
+    assert told.value.may_have_applied
+
+
+def test_a_store_that_refuses_a_look_does_not_end_the_wait_for_the_inbox() -> None:
+    store = LosingItsLeader(refusals=0)
+    world = led_elsewhere(store)
+    refused = iter((True, True))
+
+    def is_led() -> bool:
+        if next(refused, False):
+            raise Unavailable("the store refused", may_have_applied=False)
+        return False
+
+    batch = Batch(id="b", events=(limit(1),), actor="user:ada")
+    assert InboxChannel(BUCKET, world, is_led).send(batch) is None
+    assert next(refused, None) is None
 
 
 def test_a_request_through_the_inbox_is_not_given_the_answer_to_another(bucket: World) -> None:

@@ -1,0 +1,83 @@
+"""Bugs in what commands are made of: pools, reports, recovery, outputs, leases and channels."""
+
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from servo.core.events.envelope import Answer, Batch
+from servo.core.state.rows.execution import TaskRow
+from servo.errors import ServoError, Unavailable
+from servo.host.recovery import Recovery
+from servo.leader.lease import LeaderAdvert, LeaderLease, Lease
+from servo.ports.world import World
+from servo.workers.local_pool.reports import Reports
+from servo.workspace import leading
+from servo.workspace.channels import AnyChannel, _Tries
+from servo.workspace.receipt import Receipt
+from simulation.planting import Bug, swap
+
+T = TypeVar("T")
+
+
+def _sent_once(self: Reports, batch: Batch) -> None:
+    """A report that the leader could not take is dropped."""
+
+    def answered(answer: Answer | ServoError) -> None:
+        del answer
+
+    try:
+        self._leader.send(batch, answered)
+    except Unavailable:
+        return
+
+
+def _last_try_counts(self: AnyChannel, batch: Batch) -> Receipt:
+    """The error of the last try is told, whatever became of those before it."""
+    return self._insist(batch, _Tries())
+
+
+def _nothing_committed(self: Recovery, row: TaskRow) -> None:
+    del self, row
+
+
+def _not_held(self: LeaderLease, lease: Lease) -> bool:
+    del self, lease
+    return False
+
+
+def _only_here(lease: Lease, here: LeaderAdvert | None, world: World) -> LeaderAdvert | None:
+    """A lease that a process of another machine holds counts for nothing."""
+    del lease, world
+    return here
+
+
+BUGS: Mapping[str, Bug] = MappingProxyType(
+    {
+        "nothing_adopted": Bug(
+            what="a new leader does not look for results that were committed before it led",
+            plant=swap((Recovery, "_committed", _nothing_committed)),
+            seed=4,
+            world="commands",
+        ),
+        "lease_ignored": Bug(
+            what="a process takes over although another one holds the lease",
+            plant=swap((LeaderLease, "_is_held", _not_held), (leading, "_named", _only_here)),
+            seed=6,
+            world="commands",
+        ),
+        "report_sent_once": Bug(
+            what="a report that the leader could not take is not sent again",
+            plant=swap((Reports, "send", _sent_once)),
+            seed=15,
+            world="commands",
+        ),
+        "last_try_counts": Bug(
+            what="a request is told as not applied because its last try was not",
+            plant=swap((AnyChannel, "send", _last_try_counts)),
+            seed=5,
+            world="commands",
+        ),
+    }
+)
