@@ -15,8 +15,10 @@ from enum import StrEnum
 from typing import Annotated, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from servo.config import Settings
+from servo.core.wrong_clocks import is_far_ahead
 from servo.errors import Conflict, NotFound, Unavailable
 from servo.leader.loaded_code import LoadedCode
 from servo.ledger.paths import Paths
@@ -133,7 +135,7 @@ class LeaderLease:
         self._advert = advert
         self._is_alive = is_alive
         self._was_held = False
-        self._renew_at: datetime | None = None
+        self._renew_at: float | None = None
 
     def acquire(self) -> bool:
         """Take the lease if no live process holds it; whether this process holds it now."""
@@ -148,13 +150,13 @@ class LeaderLease:
 
     def renew_if_due(self) -> bool:
         """Extend the lease at intervals; False once another process holds it."""
-        if self._renew_at is not None and self._clock.now() < self._renew_at:
+        if self._renew_at is not None and self._clock.monotonic() < self._renew_at:
             return True
         try:
             return self._extend()
         except Unavailable:
             # A store that does not answer is no reason to stop: only a takeover is.
-            self._renew_at = self._clock.now() + RETRY_AFTER
+            self._renew_at = self._clock.monotonic() + RETRY_AFTER.total_seconds()
             return True
 
     def renew_soon(self, advert: LeaderAdvert | None = None) -> None:
@@ -179,7 +181,7 @@ class LeaderLease:
                 return False
             if self._write(blob.meta.version):
                 return True
-        self._renew_at = self._clock.now() + RETRY_AFTER
+        self._renew_at = self._clock.monotonic() + RETRY_AFTER.total_seconds()
         return True  # it keeps changing, and nobody else is known to hold it
 
     def release(self) -> None:
@@ -203,8 +205,7 @@ class LeaderLease:
         return lease.expires > self._clock.now() if alive is None else alive
 
     def _write(self, version: str | None) -> bool:
-        now = self._clock.now()
-        expires = now + self._settings.lease_for
+        expires = self._clock.now() + self._settings.lease_for
         data = msgspec.json.encode(Lease(holder=self.holder, expires=expires, leader=self._advert))
         try:
             if version is None:
@@ -214,13 +215,18 @@ class LeaderLease:
         except Conflict:
             return False
         self._was_held = True
-        self._renew_at = now + self._settings.renew_every
+        self._renew_at = self._clock.monotonic() + self._settings.renew_every.total_seconds()
         return True
 
 
 def _lease_in(blob: Blob) -> Lease:
-    """The lease in an object; if it cannot be read, one of an unknown process that expires."""
+    """The lease in an object; if it cannot be read, one of an unknown process that expires.
+
+    A holder whose clock is far ahead of the store's does not get a longer lease.
+    """
+    in_time = blob.meta.modified + Settings().lease_for
     try:
-        return msgspec.json.decode(blob.data, type=Lease)
+        lease = msgspec.json.decode(blob.data, type=Lease)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Lease(holder=_UNKNOWN, expires=blob.meta.modified + Settings().lease_for)
+        return Lease(holder=_UNKNOWN, expires=in_time)
+    return replace(lease, expires=in_time) if is_far_ahead(lease.expires, in_time) else lease

@@ -14,6 +14,7 @@ from servo.storage.memory import MemoryStore
 from servo.testing.clock import ManualClock
 
 LEASE = Settings().lease_for
+YEAR = timedelta(days=365)
 MOMENT = timedelta(seconds=1)
 RENEWAL = Settings().renew_every + MOMENT
 PATHS = Paths("acme", "prod")
@@ -46,11 +47,13 @@ class Several:
         self.clock = ManualClock()
         self.store = DamagingStore(self.clock)
 
-    def process(self, name: str, alive: dict[int, bool] | None = None) -> LeaderLease:
+    def process(
+        self, name: str, alive: dict[int, bool] | None = None, clock: ManualClock | None = None
+    ) -> LeaderLease:
         """A process; on its machine, these others are known to be alive or not."""
         return LeaderLease(
             self.store,
-            self.clock,
+            clock or self.clock,
             PATHS,
             Settings(),
             holder=name,
@@ -206,3 +209,24 @@ def test_a_leader_hosts_triggers_for_its_own_locations(
 def test_an_advert_from_before_triggers_were_named_hosts_none() -> None:
     older = msgspec.json.decode(b'{"pid": 1, "stays": true}', type=LeaderAdvert)
     assert older == LeaderAdvert(pid=1, stays=True, triggers=HostedTriggers.NONE)
+
+
+def test_a_holder_whose_clock_is_a_year_ahead_gets_no_longer_lease() -> None:
+    world = Several()
+    ahead = ManualClock(world.clock.now() + YEAR)
+    assert world.process("first", clock=ahead).acquire()
+    assert not world.process("second").acquire()
+    world.clock.advance(LEASE + MOMENT)
+    assert world.process("second").acquire()
+
+
+def test_a_lease_is_renewed_when_the_clock_was_set_back() -> None:
+    world = Several()
+    first = world.process("first")
+    assert first.acquire()
+    world.clock.jump(-YEAR)
+    world.clock.advance(RENEWAL)
+    assert first.renew_if_due()
+    lease = read_lease(world.store, PATHS)
+    assert lease is not None
+    assert lease.expires == world.clock.now() + LEASE
