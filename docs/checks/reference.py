@@ -29,6 +29,7 @@ from servo.core.events.envelope import (
     Original,
     Status,
     Verdict,
+    WaitsUntil,
 )
 from servo.core.events.registry import EVENTS
 from servo.core.manifest import FileEntry, Manifest, ObjectRef, TableFiles, Tier
@@ -114,6 +115,7 @@ def objects(docs: Docs) -> Iterator[str]:
         (ledger, "Verdict", Verdict),
         (ledger, "Original", Original),
         (ledger, "Encoding", Encoding),
+        (ledger, "WaitsUntil", WaitsUntil),
         (ledger, "Answers", Answer),
         (ledger, "Status", Status),
         (ledger, "The archive", Header),

@@ -2,10 +2,10 @@
 
 import json
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 store = Path(".servo")
@@ -17,7 +17,7 @@ for file in manifest["tables"]["runs"]["files"]:
     data = (store / file["key"]).read_bytes()
     if sha256(data).hexdigest() != file["sha256"]:
         raise SystemExit(f"{file['key']} is damaged")
-    for row in pq.ParquetFile(BytesIO(data)).read().to_pylist():
+    for row in pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).to_pylist():
         deleted = row.pop("_deleted", False)
         rank = (row["row_version"], file["tier"] == "closed", deleted)
         key = row["run_id"]

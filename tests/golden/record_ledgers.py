@@ -96,11 +96,11 @@ from servo.core.events.tasks import (
 from servo.core.events.timers import (
     TimerCancelled,
     TimerEnqueued,
-    TimerFired,
     TimerRequested,
     TimerType,
 )
 from servo.core.fold.apply import apply_entry
+from servo.core.fold.timers import firing_of
 from servo.core.freshness import FreshnessState
 from servo.core.keys import TaskOperation
 from servo.core.retry import RetryRules
@@ -126,7 +126,7 @@ def execution() -> Story:
     )
     story.finish("b", TaskOutcome.FAILED, "run_1", error=TaskError(code="UserCodeException"))
     story.wait(seconds=31)
-    story.tell(TimerFired(timer_id=next(iter(story.state.timers.rows))))
+    story.tell(firing_of(next(iter(story.state.timers.rows.values()))))
     story.execute("b", run_id="run_1")
     story.dispatch("c", "run_1")
     lost = story.task("c", "run_1")

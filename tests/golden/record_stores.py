@@ -65,6 +65,7 @@ from servo.core.events.tasks import CommittedOutput, Gate, TaskError, TaskOutcom
 from servo.core.events.timers import TimerFired
 from servo.core.fold.apply import apply_entry
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.fold.timers import firing_of
 from servo.core.manifest import encode, next_claim
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryRules
@@ -195,8 +196,7 @@ def attempts() -> StoredStory:
 
 
 def _fired(story: StoredStory, timer_id: str) -> TimerFired:
-    del story
-    return TimerFired(timer_id=timer_id)
+    return firing_of(story.state.timers.rows[timer_id])
 
 
 def inbox() -> StoredStory:

@@ -7,6 +7,7 @@ makes fewer calls than that. Both are real stores on one folder; only `os` is in
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,14 @@ def _no_flush(_: int) -> None:
 
 
 class Moment:
-    """Runs an action before the `at`-th system call from now on."""
+    """Runs an action before the `at`-th system call of this thread from now on.
+
+    Other threads of the process, left by other tests, make system calls too.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._left = -1
+        self._thread = threading.get_ident()
         self._action: Callable[[], object] = lambda: None
         monkeypatch.setattr(os, "fsync", _no_flush)
         for name in CALLS:
@@ -50,7 +55,7 @@ class Moment:
 
     def _before(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
-            if self._left >= 0:
+            if self._left >= 0 and threading.get_ident() == self._thread:
                 self._left -= 1
                 if self._left < 0:
                     self._action()

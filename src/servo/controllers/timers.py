@@ -12,7 +12,7 @@ from heapq import heappop
 from servo.controllers.actions import Propose
 from servo.core.events.parking import ParkedBatchExpired
 from servo.core.events.runs import PlanDeadlineExceeded, RunDeadlineExceeded
-from servo.core.events.timers import TimerFired
+from servo.core.fold.timers import firing_of
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
 from servo.core.state.states import TERMINAL_RUN_STATES, TimerState
@@ -44,9 +44,10 @@ def _timers(state: State, now: datetime) -> list[Propose]:
     _skim_timers(state)
     for fire_at, timer_id in _once(state.index.timers_due[: 4 * MAX_PER_ROUND]):
         row = state.timers.rows.get(timer_id)
-        waits = row is not None and row.state is TimerState.SCHEDULED and row.fire_at == fire_at
-        if fire_at <= now and waits and len(due) < MAX_PER_ROUND:
-            due.append(Propose((TimerFired(timer_id=timer_id),)))
+        if row is None or row.state is not TimerState.SCHEDULED or row.fire_at != fire_at:
+            continue
+        if fire_at <= now and len(due) < MAX_PER_ROUND:
+            due.append(Propose((firing_of(row),)))
     return due
 
 

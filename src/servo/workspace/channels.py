@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from servo.core.events.codec import encode_batch, read_back
 from servo.core.events.envelope import Answer, Batch, Status
 from servo.core.events.originals import inbox_source
+from servo.core.events.request_hash import request_hash
 from servo.core.events.validate import check_batch
-from servo.core.fold.apply import request_hash
 from servo.core.ids import ulid
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, ParkedBatchRow
 from servo.errors import Fenced, NotFound, ServoError, Unavailable

@@ -24,6 +24,7 @@ from servo.core.events.timers import (
     TimerRequested,
     TimerType,
 )
+from servo.core.fold.timers import firing_of
 from servo.core.state.states import RunState
 from servo.testing.builders import START, Story
 
@@ -229,8 +230,8 @@ def test_a_timer_that_no_longer_waits_is_not_proposed() -> None:
     story.tell(TimerCancelled(timer_id="second"))
     story.wait(hours=4)
     assert [action.events for action in timers.reconcile(story.state, story.now)] == [
-        (TimerFired(timer_id="first"),),
-        (TimerFired(timer_id="third"),),
+        (firing_of(story.state.timers.rows["first"]),),
+        (firing_of(story.state.timers.rows["third"]),),
     ]
 
 

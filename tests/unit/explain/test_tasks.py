@@ -11,11 +11,11 @@ from servo.core.events.dispatch import DispatchAckTimedOut, ExecutionTimedOut, L
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import RunCancelRequested, RunDeadlineExceeded
 from servo.core.events.tasks import CommittedOutput, Gate, TaskError, TaskOutcome
-from servo.core.events.timers import TimerFired
 from servo.core.explain.causes import first_causes
 from servo.core.explain.finding import What
 from servo.core.explain.tasks import explain_attempt, explain_task
 from servo.core.explain.words import span
+from servo.core.fold.timers import firing_of
 from servo.core.keys import TaskOperation
 from servo.core.retry import RetryRules
 from servo.core.state.rows.execution import TaskHeartbeatRow
@@ -285,8 +285,8 @@ def test_why_a_failure_is_final() -> None:
     story.plan({"a": []}, retry=RetryRules(max_attempts=2, delay_ms=0))
     fail(story, "a")
     story.wait(seconds=1)
-    (timer,) = story.state.timers.rows
-    story.tell(TimerFired(timer_id=timer))
+    (timer,) = story.state.timers.rows.values()
+    story.tell(firing_of(timer))
     fail(story, "a", error=None)
     assert list(final(story)) == [
         "! ns/a failed at 2026-01-01 00:00:01Z (attempt 2 of 2)",

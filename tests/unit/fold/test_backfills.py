@@ -32,7 +32,13 @@ from servo.core.keys import TaskOperation, task_key_text
 from servo.core.plan import TaskSpec
 from servo.core.retry import RetryRules
 from servo.core.state.rows.automation import BackfillChunkRow, BackfillRow
-from servo.core.state.states import ChunkState, RunState, RunTransitionReason
+from servo.core.state.states import (
+    ChunkState,
+    RunState,
+    RunTransitionReason,
+    TaskState,
+    TransitionReason,
+)
 from servo.testing.builders import START, Story, dump
 
 ONCE = RetryRules(max_attempts=1, max_infra_retries=0)
@@ -585,6 +591,33 @@ def test_what_ends_while_paused_is_judged_on_resume(story: Story) -> None:
     assert story.tell(change(BackfillState.RUNNING)).data == {"state_version": 3}
     assert backfill(story).state is BackfillState.FAILED
     assert backfill(story).state_version == 3
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_every_task_of_a_cancelled_backfill_has_the_same_reason(
+    story: Story, *, force: bool
+) -> None:
+    plan_chunk(story, 0)
+    plan_run(story, 0, *(spec("a", partition) for partition in both(0)))
+    running, *others = story.state.index.run_tasks["run_0"]
+    assert others
+    grant = Handover(exec_id="e", worker_id="w")
+    story.tell(DispatchRequested(run_id="run_0", task_key=running, attempt=1, handover=grant))
+    held = story.state.tasks.rows["run_0", running]
+    story.tell(replace(change(BackfillState.CANCELLED), force=force))
+    story.tell(
+        TaskFinished(
+            run_id="run_0",
+            task_key=running,
+            attempt_id=held.attempt_id,
+            exec_id="e",
+            outcome=TaskOutcome.CANCELLED,
+        )
+    )
+    ended = [story.state.tasks.rows["run_0", name] for name in (running, *others)]
+    assert {(row.state, row.reason) for row in ended} == {
+        (TaskState.CANCELLED, TransitionReason.SYSTEM_CANCELLED)
+    }
 
 
 def test_a_cancel_stops_the_runs_in_the_same_step(story: Story) -> None:

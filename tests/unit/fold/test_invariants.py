@@ -16,8 +16,8 @@ from servo.core.events.dispatch import (
 from servo.core.events.quotas import QuotaSet
 from servo.core.events.runs import RunCancelRequested
 from servo.core.events.tasks import TaskCost, TaskFinished, TaskOutcome, TaskStarted
-from servo.core.events.timers import TimerFired
 from servo.core.fold.apply import apply_entry
+from servo.core.fold.timers import firing_of
 from servo.core.retry import RetryRules
 from servo.core.state.state import State
 from servo.core.state.states import Resolution, TaskState
@@ -155,8 +155,8 @@ def test_inv_09_a_timer_takes_effect_once_and_only_when_due() -> None:
     story.plan({"a": ()})
     story.start("a")
     story.finish("a", TaskOutcome.FAILED)
-    (timer_id,) = story.state.timers.rows
-    fired = TimerFired(timer_id=timer_id)
+    (timer,) = story.state.timers.rows.values()
+    fired = firing_of(timer)
     assert story.tell(fired).reason == "the timer is not due"
     assert story.task("a").state is TaskState.RETRY_WAIT
     story.wait(seconds=31)

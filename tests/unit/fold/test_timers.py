@@ -16,12 +16,14 @@ from servo.core.events.timers import (
     TimerRequested,
     TimerType,
 )
+from servo.core.fold.timers import firing_of
 from servo.core.state.rows.execution import TimerRow
 from servo.core.state.states import TaskState, TimerState
 from servo.testing.builders import START, Story, dump
 
 HOUR = timedelta(hours=1)
 WANTED = TimerRequested(timer_id="sla", timer_type=TimerType.SLA_CHECK, fire_at=START + HOUR)
+DUE = TimerFired(timer_id="sla", timer_type=TimerType.SLA_CHECK, fire_at=START + HOUR)
 
 
 def retrying() -> tuple[Story, TimerRow]:
@@ -46,7 +48,7 @@ def test_a_timer_that_has_fired_cannot_be_asked_for_again() -> None:
     story = Story()
     story.tell(WANTED)
     story.wait(hours=1)
-    assert story.tell(TimerFired(timer_id="sla")).applied
+    assert story.tell(DUE).applied
     assert story.tell(WANTED).repeated
     assert story.state.timers.rows["sla"].state is TimerState.FIRED
 
@@ -87,12 +89,12 @@ def test_a_cancelled_timer_never_fires() -> None:
     assert story.tell(TimerCancelled(timer_id="sla")).applied
     story.wait(hours=2)
     assert timers.reconcile(story.state, story.now) == []
-    assert story.tell(TimerFired(timer_id="sla")).reason == "no timer sla is scheduled"
+    assert story.tell(DUE).reason == "no timer sla is scheduled"
 
 
 @pytest.mark.parametrize(
     "event",
-    [TimerFired(timer_id="no"), TimerCancelled(timer_id="no"), TimerEnqueued(timer_id="no")],
+    [replace(DUE, timer_id="no"), TimerCancelled(timer_id="no"), TimerEnqueued(timer_id="no")],
 )
 def test_a_timer_that_nobody_set_does_nothing(event: Event) -> None:
     story = Story()
@@ -109,7 +111,7 @@ def test_a_cancel_takes_the_timer_of_a_waiting_retry_with_it() -> None:
 def test_a_timer_that_fired_before_the_cancel_stays_fired() -> None:
     story, timer = retrying()
     story.wait(hours=1)
-    story.tell(TimerFired(timer_id=timer.timer_id))
+    story.tell(firing_of(timer))
     assert story.task("a").state is TaskState.READY
     story.tell(RunCancelRequested(run_id="run_1"))
     assert story.state.timers.rows[timer.timer_id].state is TimerState.FIRED
@@ -127,3 +129,48 @@ def test_nobody_takes_the_name_of_a_retry_before_it_is_made() -> None:
     answer = story.tell(forged)
     assert answer.reason == "only the fold creates and cancels retry timers"
     assert not story.state.timers.rows
+
+
+def test_the_firing_of_a_retry_says_whose_it_is() -> None:
+    story, timer = retrying()
+    story.wait(hours=1)
+    (action,) = timers.reconcile(story.state, story.now)
+    row = story.task("a")
+    assert action.events == (
+        TimerFired(
+            timer_id=timer.timer_id,
+            timer_type=TimerType.RETRY,
+            fire_at=timer.fire_at,
+            run_id=row.run_id,
+            task_key=row.task_key,
+            attempt=row.attempt,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"timer_type": TimerType.CRON},
+        {"fire_at": START},
+        {"run_id": "run_2"},
+        {"task_key": "other"},
+        {"attempt": 7},
+    ],
+    ids=str,
+)
+def test_a_firing_that_says_something_else_than_the_timer_is_refused(
+    other: dict[str, object],
+) -> None:
+    story, timer = retrying()
+    story.wait(hours=1)
+    answer = story.tell(replace(firing_of(timer), **other))
+    assert answer.reason.startswith("timer_differs: ")
+    assert story.task("a").state is TaskState.RETRY_WAIT
+
+
+def test_the_id_of_a_retry_is_not_made_of_ids_that_could_be_taken_apart() -> None:
+    """Joined, the run `r:1` and its task `x` would have the timer of run `r` and task `1:x`."""
+    story, timer = retrying()
+    for part in ("run_1", story.task("a").task_key):
+        assert part not in timer.timer_id

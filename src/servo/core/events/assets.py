@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from servo.core.canonical import intern_defaults
 from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64, MaybeId
 
@@ -56,6 +57,9 @@ class DefinitionsDeployed(Event, frozen=True, kw_only=True, tag="DefinitionsDepl
     location: str = "default"
     assets: tuple[AssetDefinition, ...] = ()
     definitions_digest: str = ""
+
+    def __post_init__(self) -> None:
+        intern_defaults(self)
 
 
 class CheckEvaluated(Event, frozen=True, kw_only=True, tag="CheckEvaluated"):

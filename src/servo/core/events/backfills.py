@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from servo.core.canonical import intern_defaults
 from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64, MaybeId
 
@@ -61,6 +62,9 @@ class BackfillCreated(Event, frozen=True, kw_only=True, tag="BackfillCreated"):
     labels: dict[str, str] = {}
     parent_backfill_id: Id | None = None
     location: MaybeId = ""
+
+    def __post_init__(self) -> None:
+        intern_defaults(self)
 
 
 class BackfillChunkPlanned(Event, frozen=True, kw_only=True, tag="BackfillChunkPlanned"):

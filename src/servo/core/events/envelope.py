@@ -80,6 +80,14 @@ class Original(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: str = ""
 
 
+class WaitsUntil(StrEnum):
+    """What a parked batch waits for to become of its run."""
+
+    REQUESTED = "requested"
+    PLANNED = "planned"
+    ACTIVE = "active"
+
+
 RULE_FAILED = "rule_failed"
 PRECONDITION_FAILED = "precondition_failed"
 """The code of a refusal whose reason does not begin with one: the state is not as required."""
@@ -98,7 +106,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     It is decided once, by the leader that wrote the entry: a replay does not apply the batch,
     whatever its own rules would say. `event` is the place in the batch of the event that was
-    refused; `waits_for` is the run that a parked batch waits for.
+    refused; `waits_for` is the run that a parked batch waits for, and `waits_until` what must have
+    become of it.
     """
 
     status: Status
@@ -106,6 +115,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     event: int = 0
     waits_for: str = ""
+    waits_until: WaitsUntil = WaitsUntil.REQUESTED
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

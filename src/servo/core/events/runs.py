@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from servo.core.canonical import intern_defaults
 from servo.core.events.envelope import Event, EventKind
 from servo.core.plan import TaskSpec
 from servo.core.wire import Id, Int64, MaybeId
@@ -79,6 +80,9 @@ class RunRequested(Event, frozen=True, kw_only=True, tag="RunRequested"):
     parent_run_id: Id | None = None
     request_text: str = ""
     location: MaybeId = ""
+
+    def __post_init__(self) -> None:
+        intern_defaults(self)
 
 
 class PlanSegment(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Literal
 
+from servo.core.canonical import intern_defaults
 from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64
 
@@ -30,6 +31,9 @@ class ScheduleUpserted(Event, frozen=True, kw_only=True, tag="ScheduleUpserted")
     enabled: bool = True
     labels: dict[str, str] = {}
     target: str = ""
+
+    def __post_init__(self) -> None:
+        intern_defaults(self)
 
 
 class ScheduleRemoved(Event, frozen=True, kw_only=True, tag="ScheduleRemoved"):

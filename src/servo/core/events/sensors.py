@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from servo.core.canonical import intern_defaults
 from servo.core.events.envelope import Event, EventKind
 from servo.core.wire import Id, Int64
 
@@ -33,6 +34,9 @@ class SensorUpserted(Event, frozen=True, kw_only=True, tag="SensorUpserted"):
     enabled: bool = True
     labels: dict[str, str] = {}
     target: str = ""
+
+    def __post_init__(self) -> None:
+        intern_defaults(self)
 
 
 class SensorRemoved(Event, frozen=True, kw_only=True, tag="SensorRemoved"):

@@ -39,12 +39,21 @@ class TimerEnqueued(Event, frozen=True, kw_only=True, tag="TimerEnqueued"):
 
 
 class TimerFired(Event, frozen=True, kw_only=True, tag="TimerFired"):
-    """A timer is due; the fold accepts it only if it is, and only once."""
+    """A timer is due; the fold accepts it only if it is, and only once.
+
+    The event says all that the timer does: what it is for, for which task, and when it was due. Its
+    id means nothing besides.
+    """
 
     KIND: ClassVar[EventKind] = EventKind.INTENT
 
     v: Literal[1] = 1
     timer_id: Id
+    timer_type: TimerType
+    fire_at: Instant
+    run_id: Id | None = None
+    task_key: Id | None = None
+    attempt: Int64 | None = None
 
 
 class TimerCancelled(Event, frozen=True, kw_only=True, tag="TimerCancelled"):

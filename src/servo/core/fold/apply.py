@@ -14,7 +14,6 @@ The ledger alone decides the order, and an entry's time is the only time.
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -30,8 +29,10 @@ from servo.core.events.envelope import (
     Status,
     UnknownEvent,
     Verdict,
+    WaitsUntil,
     code_of,
 )
+from servo.core.events.request_hash import request_hash
 from servo.core.events.tasks import TaskFinished, TaskStarted
 from servo.core.fold import (
     assets,
@@ -155,9 +156,9 @@ def judge_batch(
     return answer, replace(batch, verdict=ctx.verdict)
 
 
-def _release(state: State, planned: Batch) -> None:
-    """Apply the batches that waited for the runs of this one, and so on to any depth."""
-    todo = deque([planned])
+def _release(state: State, batch: Batch) -> None:
+    """Apply the batches that waited for what this one did to runs, and so on to any depth."""
+    todo = deque([batch])
     while todo:
         for waiting, written in parking.release(state, todo.popleft()):
             ctx = Ctx(waiting, written.seq, written.index, written.index)
@@ -258,19 +259,20 @@ def _check_sender(state: State, batch: Batch, known: IdempotencyKeyRow | None) -
 def _verdict(state: State, ctx: Ctx, refusal: Rejected) -> Verdict:
     """What becomes of a refused batch: it waits if it can, and nobody waits for its answer."""
     status = Status.CONFLICT if refusal.conflict else Status.REJECTED
-    reason, waits_for = refusal.reason, ""
+    reason, waits_for, until = refusal.reason, "", WaitsUntil.REQUESTED
     if ctx.batch.parkable and refusal.waits_for:
         cannot_wait = parking.refusal(state, ctx.batch, refusal.waits_for)
         if cannot_wait:
             reason = f"{cannot_wait}; {reason}"
         else:
-            status, waits_for = Status.PARKED, refusal.waits_for
+            status, waits_for, until = Status.PARKED, refusal.waits_for, refusal.until
     return Verdict(
         status=status,
         code=code_of(reason),
         reason=reason,
         event=ctx.index - ctx.first,
         waits_for=waits_for,
+        waits_until=until,
     )
 
 
@@ -309,11 +311,6 @@ def _nothing(state: State, event: Any, ctx: Ctx, verdict: Verdict) -> None:
 def _identity(batch: Batch) -> tuple[str, str]:
     """The key under which the answer is remembered, and the hash of the request."""
     return batch.request_id or batch.id, request_hash(batch.events)
-
-
-def request_hash(events: tuple[Event | UnknownEvent, ...]) -> str:
-    """The hash by which the same request is recognised under its key."""
-    return sha256(_encode(events)).hexdigest()
 
 
 def _commands(batch: Batch) -> bool:
@@ -391,7 +388,7 @@ def needs_now(state: State, batch: Batch) -> list[tuple[str, object]]:
     """What a batch needs, and what follows from the rows that are there.
 
     Such as the partition of a task: call again when more rows are loaded. Batches that wait for a
-    run that this one plans are applied with it, so their needs count too.
+    run that this one is about may be applied with it, so their needs count too.
     """
     wanted: list[tuple[str, object]] = []
     for held in _chain(state, batch):
@@ -404,7 +401,7 @@ def needs_now(state: State, batch: Batch) -> list[tuple[str, object]]:
 
 
 def _chain(state: State, batch: Batch) -> Iterable[Batch]:
-    """The batch, and what waits for the runs that it plans, and so on: however long the chain."""
+    """The batch, and what waits for runs that it is about, and so on: however long the chain."""
     if not state.parked.rows:
         return (batch,)
     chain = {batch.id: batch}

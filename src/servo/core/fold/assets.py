@@ -36,6 +36,7 @@ from servo.core.fold.latest import (
     release,
     wipe,
 )
+from servo.core.fold.parking import unknown_task
 from servo.core.retention import MOST_AGE_MS
 from servo.core.state.rows.assets import (
     CheckResultRow,
@@ -132,9 +133,7 @@ def _on_check(state: State, event: CheckEvaluated, ctx: Ctx) -> None:
         return  # not Repeated: the batch may end with a new result
     task = state.tasks.rows.get((event.run_id, event.task_key))
     if task is None:
-        run = state.runs.rows.get(event.run_id)
-        planned = run is not None and run.plan_fingerprint
-        raise Rejected("unknown_task", waits_for="" if planned else event.run_id)
+        raise unknown_task(state, event.run_id)
     current = task.attempt_id == event.attempt_id and task.exec_id == event.exec_id
     if not event.exec_id or not current:
         raise Rejected("stale: not the current execution")

@@ -15,7 +15,7 @@ from servo.core.events.timers import TimerType
 from servo.core.fold.assets import record_attempt
 from servo.core.fold.context import Ctx
 from servo.core.fold.limits import span
-from servo.core.fold.run_lifecycle import end_tasks, ended, retry_timer_id
+from servo.core.fold.run_lifecycle import cancel_reason, end_tasks, ended, retry_timer_id
 from servo.core.ids import RunId, TaskKeyStr, TenantId, WorkspaceId, jitter_fraction, timer_name
 from servo.core.retry import (
     FailedAttempt,
@@ -114,11 +114,6 @@ def _decide(
     return retry_or_give_up(row.retry or DEFAULT_POLICY, failure, spent, jitter=jitter)
 
 
-def cancel_reason(run: RunRow) -> TransitionReason:
-    """The reason for which a task of a cancelled run ends."""
-    return TransitionReason.SYSTEM_CANCELLED if run.timed_out else TransitionReason.USER_CANCELLED
-
-
 def _wait_for_retry(state: State, row: TaskRow, delay: timedelta, why: TransitionReason) -> None:
     due = state.ts + delay
     waiting = replace(
@@ -137,7 +132,7 @@ def _wait_for_retry(state: State, row: TaskRow, delay: timedelta, why: Transitio
 
 
 def _schedule_retry(state: State, row: TaskRow, due: datetime) -> None:
-    timer_id = retry_timer_id(row, due)
+    timer_id = retry_timer_id(state, row, due)
     name = timer_name(
         TenantId(state.tenant),
         WorkspaceId(state.workspace),

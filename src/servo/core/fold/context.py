@@ -12,7 +12,7 @@ import msgspec
 
 from servo.core.events.automation import AutomationTicked
 from servo.core.events.backfills import BackfillChunkPlanned
-from servo.core.events.envelope import Batch, Verdict
+from servo.core.events.envelope import Batch, Verdict, WaitsUntil
 from servo.core.events.schedules import ScheduleTicked
 from servo.core.events.sensors import SensorEvaluated
 from servo.core.state.state import State
@@ -24,17 +24,24 @@ HEADS = (ScheduleTicked, SensorEvaluated, AutomationTicked, BackfillChunkPlanned
 class Rejected(Exception):
     """The batch does not apply: it is invalid, or the state it is based on has changed.
 
-    `waits_for` names the run that has to exist first; a parkable batch then waits for it.
+    `waits_for` names the run that a parkable batch waits for, and `until` what must become of it.
     `conflict` marks a refusal that the caller can resolve by reading again, `seq` the entry that it
     conflicts with, if that is known.
     """
 
     def __init__(
-        self, reason: str, *, waits_for: str = "", conflict: bool = False, seq: int | None = None
+        self,
+        reason: str,
+        *,
+        waits_for: str = "",
+        until: WaitsUntil = WaitsUntil.REQUESTED,
+        conflict: bool = False,
+        seq: int | None = None,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.waits_for = waits_for
+        self.until = until
         self.conflict = conflict
         self.seq = seq
 

@@ -21,10 +21,10 @@ from servo.core.events.dispatch import (
 from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.assets import record_attempt
-from servo.core.fold.attempts import attempt_lost, cancel_reason
+from servo.core.fold.attempts import attempt_lost
 from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected
 from servo.core.fold.limits import DEFAULT_MAX_CONCURRENT_TASKS, MAX_DELIVERIES
-from servo.core.fold.run_lifecycle import end_tasks, ended
+from servo.core.fold.run_lifecycle import cancel_reason, end_tasks, ended
 from servo.core.fold.tasks import claim_end, execution_end, lease_end, partitions_of, task_of
 from servo.core.ids import (
     AttemptId,

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from servo.core.events.runs import RunCancelRequested
 from servo.core.events.tasks import TaskOutcome
 from servo.core.fold.assets import record_attempt
-from servo.core.fold.attempts import cancel_reason
 from servo.core.fold.context import Ctx
-from servo.core.fold.run_lifecycle import end_tasks, ended
+from servo.core.fold.run_lifecycle import cancel_reason, end_tasks, ended
 from servo.core.fold.tasks import partitions_made
 from servo.core.state.rows.execution import TaskRow
 from servo.core.state.state import State

@@ -1,24 +1,31 @@
 """Batches that arrived before the run they are about.
 
 Only producers that get no answer have their batches parked: all others get a rejection and retry. A
-parked batch waits for its run to be planned, at most a day and at most a thousand for one run; then
-it becomes a dead letter.
+parked batch waits until its run is requested, planned or active, whichever it needs: at most a day,
+and at most a thousand for one run. Then it becomes a dead letter.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from servo.core.events.codec import decode_batch
-from servo.core.events.envelope import Batch, Event, Status, Verdict
+from servo.core.events.envelope import Batch, Event, Status, Verdict, WaitsUntil
 from servo.core.events.parking import ParkedBatchExpired
-from servo.core.events.runs import PlanCreated
+from servo.core.events.runs import (
+    PlanCreated,
+    PlanSegmentExpanded,
+    RunAdmitted,
+    RunRequested,
+)
 from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected
 from servo.core.fold.letters import bury, letter_key, to_text
 from servo.core.fold.limits import MAX_PARKED_PER_RUN, PARK_FOR
 from servo.core.positions import Position
 from servo.core.state.rows.system import ParkedBatchRow
 from servo.core.state.state import State
+from servo.core.state.states import TERMINAL_RUN_STATES
 
 WAITED_IN_VAIN = "expired_while_waiting"
 RELEASED = 1_000_000
@@ -37,12 +44,13 @@ def refusal(state: State, batch: Batch, waits_for: str) -> str:
 
 
 def park(state: State, batch: Batch, verdict: Verdict, first_index: int) -> None:
-    """Keep a batch until its run is planned."""
+    """Keep a batch until its run is there for it."""
     if batch.id in state.parked:
         return
     row = ParkedBatchRow(
         batch_id=batch.id,
         waits_for_run_id=verdict.waits_for,
+        waits_until=verdict.waits_until,
         reason=verdict.reason,
         batch=to_text(batch),
         parked_at=state.ts,
@@ -53,8 +61,36 @@ def park(state: State, batch: Batch, verdict: Verdict, first_index: int) -> None
     state.parked.put(batch.id, row)
 
 
-def _rows(state: State, planned: Batch) -> list[ParkedBatchRow]:
-    runs = dict.fromkeys(e.run_id for e in planned.events if isinstance(e, PlanCreated))
+def has_come(state: State, run_id: str, until: WaitsUntil) -> bool:
+    """Whether a run has become what a batch waits for, or has ended without."""
+    run = state.runs.rows.get(run_id)
+    if run is None:
+        return False
+    match until:
+        case WaitsUntil.REQUESTED:
+            return True
+        case WaitsUntil.PLANNED:  # all of its tasks are there
+            expanded = run.segments_expanded >= len(run.plan_segments)
+            come = bool(run.plan_fingerprint) and expanded
+        case WaitsUntil.ACTIVE:
+            come = run_id in state.index.runs_active
+        case _:
+            assert_never(until)
+    return come or run.state in TERMINAL_RUN_STATES
+
+
+def unknown_task(state: State, run_id: str) -> Rejected:
+    """The refusal of a fact about a task that is not there: not yet, or not at all."""
+    waits_for = "" if has_come(state, run_id, WaitsUntil.PLANNED) else run_id
+    return Rejected("unknown_task", waits_for=waits_for, until=WaitsUntil.PLANNED)
+
+
+_RELEASING = (RunRequested, PlanCreated, PlanSegmentExpanded, RunAdmitted)
+"""The events by which a run becomes what a batch can wait for."""
+
+
+def _rows(state: State, batch: Batch) -> list[ParkedBatchRow]:
+    runs = dict.fromkeys(e.run_id for e in batch.events if isinstance(e, _RELEASING))
     return [
         state.parked.rows[batch_id]
         for run_id in runs
@@ -66,17 +102,19 @@ def _batch(row: ParkedBatchRow) -> Batch:
     return replace(decode_batch(row.batch.encode()), parkable=True)
 
 
-def waiting(state: State, planned: Batch) -> list[Batch]:
-    """What waits for the runs that a batch plans, in the order it came."""
-    return [_batch(row) for row in _rows(state, planned)]
+def waiting(state: State, batch: Batch) -> list[Batch]:
+    """What a batch may release, in the order it came."""
+    return [_batch(row) for row in _rows(state, batch)]
 
 
-def release(state: State, planned: Batch) -> list[tuple[Batch, Position]]:
-    """Take out what waited for the runs that a batch planned, in the order it came.
+def release(state: State, batch: Batch) -> list[tuple[Batch, Position]]:
+    """Take out what waited for what a batch did to its runs, in the order it came.
 
     With the position at which each was written.
     """
-    released = _rows(state, planned)
+    released = [
+        row for row in _rows(state, batch) if has_come(state, row.waits_for_run_id, row.waits_until)
+    ]
     for row in released:
         state.parked.drop(row.batch_id)
     return [(_batch(row), Position(row.row_version, row.first_index)) for row in released]

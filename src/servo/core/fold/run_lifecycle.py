@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from servo.core.fold.context import Ctx
 from servo.core.fold.limits import CANCEL_GRACE
+from servo.core.ids import TenantId, WorkspaceId, timer_name
 from servo.core.state import derived
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
@@ -248,13 +249,18 @@ def cancel_run(
         row_version=state.seq,
     )
     state.runs.put(run.run_id, run)
-    end_tasks(state, run, _stop_tasks(state, run, reason), ctx)
+    end_tasks(state, run, _stop_tasks(state, run), ctx)
 
 
-def _stop_tasks(state: State, run: RunRow, reason: RunTransitionReason) -> list[TaskRow]:
+def cancel_reason(run: RunRow) -> TransitionReason:
+    """The reason for which every task of a run ends that is being stopped, now or later."""
+    asked = run.reason is RunTransitionReason.USER_CANCELLED
+    return TransitionReason.USER_CANCELLED if asked else TransitionReason.SYSTEM_CANCELLED
+
+
+def _stop_tasks(state: State, run: RunRow) -> list[TaskRow]:
     """Give running tasks their grace period; return the rows of all others, now ended."""
-    asked = reason is RunTransitionReason.USER_CANCELLED
-    why = TransitionReason.USER_CANCELLED if asked else TransitionReason.SYSTEM_CANCELLED
+    why = cancel_reason(run)
     stopped: list[TaskRow] = []
     for name in state.index.run_tasks.get(run.run_id, ()):
         row = state.tasks.rows[run.run_id, name]
@@ -269,16 +275,17 @@ def _stop_tasks(state: State, run: RunRow, reason: RunTransitionReason) -> list[
     return stopped
 
 
-def retry_timer_id(row: TaskRow, due: datetime) -> str:
+def retry_timer_id(state: State, row: TaskRow, due: datetime) -> str:
     """The id of the timer that wakes a task for its next attempt."""
     epoch = int(due.timestamp())
-    return f"{RETRY_TIMER}{row.run_id}:{row.task_key}:{row.attempt}:{epoch}"
+    parts = ("retry", row.run_id, row.task_key, row.attempt, epoch)
+    return RETRY_TIMER + timer_name(TenantId(state.tenant), WorkspaceId(state.workspace), *parts)
 
 
 def _drop_retry_timer(state: State, row: TaskRow) -> None:
     if row.retry_at is None:
         return
-    key = retry_timer_id(row, row.retry_at)
+    key = retry_timer_id(state, row, row.retry_at)
     timer = state.timers.rows.get(key)
     if timer is not None and timer.state is TimerState.SCHEDULED:
         state.timers.put(key, replace(timer, state=TimerState.CANCELLED, row_version=state.seq))

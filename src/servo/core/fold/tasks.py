@@ -14,12 +14,13 @@ from msgspec.structs import replace
 
 from servo.core.events.envelope import Event
 from servo.core.events.tasks import TaskFinished, TaskOutcome, TaskStarted
+from servo.core.fold import parking
 from servo.core.fold.assets import promote, record_attempt, record_cost
-from servo.core.fold.attempts import NO_ERROR, attempt_lost, cancel_reason
+from servo.core.fold.attempts import NO_ERROR, attempt_lost
 from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.latest import check_outputs
 from servo.core.fold.limits import CANCEL_GRACE, MAX_DOUBLINGS, MIN_HEARTBEAT_TIMEOUT_MS, span
-from servo.core.fold.run_lifecycle import end_tasks, ended, write_edges
+from servo.core.fold.run_lifecycle import cancel_reason, end_tasks, ended, write_edges
 from servo.core.retry import FailureKind
 from servo.core.state.rows.execution import RunRow, TaskRow
 from servo.core.state.state import State
@@ -55,8 +56,7 @@ def task_of(state: State, run_id: str, task_key: str) -> TaskRow:
     """The task a fact is about, or a refusal that a parkable batch can wait out."""
     row = state.tasks.rows.get((run_id, task_key))
     if row is None:
-        known = run_id in state.runs.rows and state.runs.rows[run_id].plan_fingerprint
-        raise Rejected("unknown_task", waits_for="" if known else run_id)
+        raise parking.unknown_task(state, run_id)
     return row
 
 

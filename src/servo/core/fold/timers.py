@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from servo.core.events.envelope import Event
+from servo.core.events.envelope import Event, WaitsUntil
 from servo.core.events.timers import (
     TimerCancelled,
     TimerEnqueued,
@@ -12,6 +12,7 @@ from servo.core.events.timers import (
     TimerRequested,
     TimerType,
 )
+from servo.core.fold import parking
 from servo.core.fold.context import Ctx, FoldRule, FurtherNeedsTable, NeedsTable, Rejected, Repeated
 from servo.core.fold.run_lifecycle import RETRY_TIMER
 from servo.core.ids import TenantId, WorkspaceId, timer_name
@@ -31,7 +32,12 @@ def _on_requested(state: State, event: TimerRequested, ctx: Ctx) -> None:
     if event.timer_type is TimerType.RETRY or event.timer_id.startswith(RETRY_TIMER):
         raise Rejected("only the fold creates and cancels retry timers")
     if event.run_id is not None and event.run_id not in state.index.runs_active:
-        raise Rejected(f"the run {event.run_id} of the timer is not active", waits_for=event.run_id)
+        over = parking.has_come(state, event.run_id, WaitsUntil.ACTIVE)
+        raise Rejected(
+            f"the run {event.run_id} of the timer is not active",
+            waits_for="" if over else event.run_id,
+            until=WaitsUntil.ACTIVE,
+        )
     name = timer_name(
         TenantId(state.tenant), WorkspaceId(state.workspace), event.timer_type, event.timer_id
     )
@@ -49,6 +55,18 @@ def _on_requested(state: State, event: TimerRequested, ctx: Ctx) -> None:
             payload=event.payload,
             row_version=state.seq,
         ),
+    )
+
+
+def firing_of(row: TimerRow) -> TimerFired:
+    """The event that says that a timer is due."""
+    return TimerFired(
+        timer_id=row.timer_id,
+        timer_type=row.timer_type,
+        fire_at=row.fire_at,
+        run_id=row.run_id,
+        task_key=row.task_key,
+        attempt=row.attempt,
     )
 
 
@@ -70,6 +88,8 @@ def _on_enqueued(state: State, event: TimerEnqueued, ctx: Ctx) -> None:
 def _on_fired(state: State, event: TimerFired, ctx: Ctx) -> None:
     del ctx
     row = _scheduled(state, event.timer_id)
+    if event != firing_of(row):
+        raise Rejected("timer_differs: the timer is for something else, or for another time")
     if row.fire_at > state.ts:
         raise Rejected("the timer is not due")
     fired = replace(row, state=TimerState.FIRED, row_version=state.seq)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from servo.core.events.envelope import Encoding, Status
+from servo.core.events.envelope import Encoding, Status, WaitsUntil
 from servo.core.state.rows.row import Row
 
 
@@ -57,6 +57,7 @@ class ParkedBatchRow(Row, frozen=True, kw_only=True):
 
     batch_id: str
     waits_for_run_id: str
+    waits_until: WaitsUntil = WaitsUntil.REQUESTED
     reason: str
     batch: str
     parked_at: datetime
