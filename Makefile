@@ -86,6 +86,7 @@ test-slow: setup ## Explore from a new SEED: more examples, whole processes, kil
 	$(BIN)/python -m simulation --world triggers --seeds $(SEED):$$(($(SEED) + 10))
 	$(BIN)/python -m simulation --world backfills --seeds $(SEED):$$(($(SEED) + 10))
 	$(BIN)/python -m simulation --world commands --seeds $(SEED):$$(($(SEED) + 20))
+	$(BIN)/python -m simulation --world disks --seeds $(SEED):$$(($(SEED) + 40))
 
 SEEDS ?= 0:200
 sim: setup ## Simulate: SEEDS=0:200, WORLD=name, BUG=name plants a known bug, TRACE=1 prints every step

@@ -1,4 +1,4 @@
-"""Bugs in what commands are made of: pools, reports, recovery, outputs, leases and channels."""
+"""Bugs in what commands are made of: reports, recovery, leases, channels and the local store."""
 
 # pyright: reportPrivateUsage=false
 
@@ -12,6 +12,8 @@ from servo.errors import ServoError, Unavailable
 from servo.host.recovery import Recovery
 from servo.leader.lease import LeaderAdvert, LeaderLease, Lease
 from servo.ports.world import World
+from servo.storage import local_files
+from servo.storage.local_folders import Folder
 from servo.workers.local_pool.reports import Reports
 from servo.workspace import leading
 from servo.workspace.channels import AnyChannel, _Tries
@@ -53,8 +55,28 @@ def _only_here(lease: Lease, here: LeaderAdvert | None, world: World) -> LeaderA
     return here
 
 
+def _not_flushed(self: Folder) -> None:
+    del self
+
+
+def _no_flush(fd: int) -> None:
+    del fd
+
+
 BUGS: Mapping[str, Bug] = MappingProxyType(
     {
+        "folder_not_flushed": Bug(
+            what="the local store acknowledges a name before its folder is flushed",
+            plant=swap((Folder, "flush", _not_flushed)),
+            seed=0,
+            world="disks",
+        ),
+        "file_not_flushed": Bug(
+            what="the local store gives a file its name before its bytes are flushed",
+            plant=swap((local_files, "durable", _no_flush)),
+            seed=0,
+            world="disks",
+        ),
         "nothing_adopted": Bug(
             what="a new leader does not look for results that were committed before it led",
             plant=swap((Recovery, "_committed", _nothing_committed)),

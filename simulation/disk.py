@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
@@ -17,7 +18,8 @@ from simulation.kernel import START, Kernel, current_process, this_process
 
 T = TypeVar("T")
 FIRST_DESCRIPTOR = 1_000_000_000
-"""Far from real ones: whoever closes a descriptor late must not close a real file."""
+"""Far from real ones, and never used again: whoever closes one late must not close another."""
+_descriptors = count(FIRST_DESCRIPTOR)
 
 
 def _nobody(path: str, data: bytes | None) -> None:
@@ -61,7 +63,6 @@ class Disk:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._numbers = 1
-        self._descriptors = FIRST_DESCRIPTOR
         self._open: dict[int, OpenFile] = {}
         self.root = self._new(is_folder=True)
         self.root.links = 1
@@ -261,7 +262,8 @@ class Disk:
         process.check_alive()
         if not self.slow:
             return action()
-        return process.call(self._kernel.random.uniform(0.01, longest_ms), action)
+        wait = self._kernel.random.uniform(0.01, longest_ms)
+        return process.call(wait, lambda: action() if process.alive else None)
 
     def _new(self, *, is_folder: bool) -> Inode:
         self._numbers += 1
@@ -271,8 +273,7 @@ class Disk:
         return int(START.timestamp()) * 1_000_000_000 + self._kernel.now * 1000
 
     def _descriptor(self, inode: Inode, path: str) -> int:
-        self._descriptors += 1
-        fd = self._descriptors
+        fd = next(_descriptors)
         self._open[fd] = OpenFile(inode, path)
         process = current_process()
         if process is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from servo.core.events.codec import decode_entry
+from servo.core.events.codec import decode_batch, decode_entry
 from servo.core.events.dispatch import LeaseExpired
 from servo.core.events.envelope import Answer, Batch, Entry, Status
 from servo.core.events.runs import PlanSegmentExpanded
@@ -99,6 +99,8 @@ class Oracle:
             self._on_entry(seq_of(key), data)
         elif key.startswith(self.paths.manifest_prefix):
             self._on_manifest(decode(data, what=key))
+        elif key.startswith(self.paths.inbox_prefix):
+            self.told.delivered(decode_batch(data))  # a copy that no caller is told about
 
     def _on_entry(self, seq: int, data: bytes) -> None:
         entry, digest = decode_entry(data, what=f"entry {seq}")

@@ -40,11 +40,11 @@ class SimSocket:
         listener: SimSocket | None = machine.listeners.get(path)
         if listener is None or listener._closed:  # noqa: SLF001 - of the same class
             raise ConnectionRefusedError(errno.ECONNREFUSED, "refused")
-        if len(listener._backlog) >= machine.most_waiting:  # noqa: SLF001
+        if len(listener._backlog) >= machine.most_waiting:  # noqa: SLF001 - of the same class
             raise BlockingIOError(errno.EAGAIN, "too many wait")
-        theirs = listener._accepted()  # noqa: SLF001
+        theirs = listener._accepted()  # noqa: SLF001 - of the same class
         self.join(theirs)
-        listener._backlog.append(theirs)  # noqa: SLF001
+        listener._backlog.append(theirs)  # noqa: SLF001 - of the same class
         listener.wake()
 
     def join(self, other: "SimSocket") -> None:
@@ -85,9 +85,9 @@ class SimSocket:
     def sendall(self, data: bytes) -> None:
         self._process.check_alive()
         peer = self._peer
-        if peer is None or peer._closed or self._closed:  # noqa: SLF001
+        if peer is None or peer._closed or self._closed:  # noqa: SLF001 - of the same class
             raise BrokenPipeError(errno.EPIPE, "closed")
-        peer._received += data  # noqa: SLF001
+        peer._received += data  # noqa: SLF001 - of the same class
         peer.wake()
 
     def send(self, data: bytes, flags: int = 0) -> int:
@@ -113,7 +113,7 @@ class SimSocket:
     def shutdown(self, how: int) -> None:
         del how
         if self._peer is not None:
-            self._peer._is_over = True  # noqa: SLF001
+            self._peer._is_over = True  # noqa: SLF001 - of the same class
             self._peer.wake()
 
     def close(self) -> None:

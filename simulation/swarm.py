@@ -87,6 +87,7 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     owners: int = 0
     triggers: Triggering | None = None
     commands: Commands | None = None
+    power_cuts: int = 0
 
 
 STORM_EVERY = 4

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from simulation.backfilling import world_of_backfills
 from simulation.commands import world_of_commands
+from simulation.disk_world import world_of_disks
 from simulation.swarm import Swarm, draw
 from simulation.triggering import world_of_triggers
 
@@ -17,6 +18,7 @@ WORLDS: Mapping[str, Callable[[int], Swarm]] = MappingProxyType(
         "backfills": world_of_backfills,
         "triggers": world_of_triggers,
         "commands": world_of_commands,
+        "disks": world_of_disks,
     }
 )
 
