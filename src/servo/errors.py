@@ -7,6 +7,7 @@
     ├── Fenced        another writer owns this now; stop writing
     ├── Unavailable   the outside world failed; retry later
     ├── Corrupt       stored bytes are not what was written; stop and report
+    ├── Unsupported   a newer Servo wrote this; upgrade
     └── Internal      a bug in Servo
 
 Adapters translate their own failures into these at their edge. HTTP statuses and exit codes are
@@ -58,6 +59,10 @@ class Unavailable(ServoError):
 
 class Corrupt(ServoError):
     """Stored bytes do not match their hash, their length or their form."""
+
+
+class Unsupported(ServoError):
+    """A newer version of Servo wrote what is stored, and this one does not understand it."""
 
 
 class Internal(ServoError):

@@ -18,12 +18,12 @@ import msgspec
 from msgspec.structs import replace
 
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.format import FORMAT, MIN_TABLE_READER, check_known
 from servo.core.ids import MIN_SALT_BYTES
 from servo.core.sealed import UNREADABLE, damaged, seal, unseal
 from servo.core.state.state import EPOCH_START
-from servo.errors import Corrupt, Internal
+from servo.errors import Internal
 
-FORMAT = 1
 KeyPart = str | int
 
 _REMEDY = "restore this object from a backup, or rebuild the projection from the ledger"
@@ -77,7 +77,11 @@ class TableFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One version of the projection. `sha256` is the hash of its own body, known once sealed."""
+    """One version of the projection. `sha256` is the hash of its own body, known once sealed.
+
+    `min_reader` is the lowest format version that can read its tables, `min_leader` the lowest that
+    may lead from it: see `servo.core.format`.
+    """
 
     v: int
     epoch: int
@@ -92,7 +96,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_hash: str = ""
     prev_hash: str = ""
     tables: dict[str, TableFiles] = {}
-    format: int = FORMAT
+    format: int = 1
+    min_reader: int = 1
+    min_leader: int = 1
+    min_servo: str = ""
     sha256: str = ""
 
     def files(self, table: str, tier: Tier) -> tuple[FileEntry, ...]:
@@ -103,12 +110,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _NO_FILES = TableFiles()
 
 
-class _Format(msgspec.Struct):
-    format: int = FORMAT
+class _Needs(msgspec.Struct):
+    min_reader: int = 1
+    min_servo: str = ""
 
 
 _encoder = msgspec.json.Encoder()
-_format = msgspec.json.Decoder(_Format)
+_needs = msgspec.json.Decoder(_Needs)
 _manifest = msgspec.json.Decoder(Manifest)
 
 
@@ -129,11 +137,8 @@ def decode(data: bytes, *, what: str) -> Manifest:
 
 def _decode_body(body: bytes, what: str) -> Manifest:
     try:
-        if (found := _format.decode(body).format) > FORMAT:
-            raise Corrupt(
-                f"{what} has format {found}, but this version of Servo reads up to {FORMAT}",
-                remedy="upgrade Servo to the version that wrote it, or a later one",
-            )
+        needs = _needs.decode(body)
+        check_known(what, needs=needs.min_reader, servo=needs.min_servo)
         return _manifest.decode(body)
     except UNREADABLE as error:
         why = f"it does not have the form of a manifest: {error}"
@@ -156,6 +161,16 @@ def first_claim(*, identity: str, owner: str, nonce: str, ts: datetime, above: i
         ts=ts,
         identity=identity,
         fold_version=FOLD_VERSION,
+        format=FORMAT,
+        min_reader=MIN_TABLE_READER,
+    )
+
+
+def check_leadable(manifest: Manifest) -> None:
+    """`Unsupported` if only a newer version of Servo may lead from `manifest`."""
+    what = f"leading from manifest {manifest.v}"
+    check_known(
+        what, needs=manifest.min_leader, servo=manifest.min_servo, fold=manifest.fold_version
     )
 
 
@@ -169,6 +184,7 @@ def next_claim(old: Manifest, *, owner: str, nonce: str, ts: datetime, above: in
         old,
         v=old.v + 1,
         epoch=max(old.epoch, above) + 1,
+        format=FORMAT,
         owner=owner,
         nonce=nonce,
         ts=ts,

@@ -26,6 +26,7 @@ from servo.controllers import backfills, freshness, sensors, timers
 from servo.controllers.schedules import Timetable
 from servo.core.declared import AUTOMATION_LABEL, Declared
 from servo.core.locations import HasLocation, one_of
+from servo.core.manifest import check_leadable
 from servo.core.state.rows.automation import SensorStateRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State
@@ -196,6 +197,7 @@ def _published(workspace: Workspace) -> State | None:
     store, paths = workspace.store, workspace.paths
     try:
         manifest = Reader(store, paths).snapshot().manifest
+        check_leadable(manifest)
         return load_state(store, manifest, paths.tenant, paths.workspace)
     except NotFound:
         return None

@@ -3,6 +3,7 @@
 from servo.core.events.codec import encode_judged
 from servo.core.events.envelope import Answer, Batch
 from servo.core.fold.apply import judge_batch
+from servo.core.format import MIN_READER, reader_of
 from servo.core.state.state import State
 from servo.leader.assignments import Assignment
 from servo.leader.requests import Reply, Request
@@ -19,6 +20,7 @@ class Draft:
         self.waiting: list[Request] = []
         self.originals: list[bytes] = []
         self.planned = False
+        self.min_reader = MIN_READER
         self._events = 0
 
     def fold(self, batch: Batch, raw: bytes, original: bytes = b"") -> Answer:
@@ -33,5 +35,6 @@ class Draft:
             self.batches.append(raw if judged.verdict is None else encode_judged(judged))
             if judged.verdict is not None and original:
                 self.originals.append(original)
+            self.min_reader = max(self.min_reader, reader_of(batch.events))
             self._events += len(batch.events)
         return answer

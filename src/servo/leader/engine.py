@@ -33,6 +33,7 @@ from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Answer, Entry, Status, Verdict, code_of
 from servo.core.fold.apply import open_entry
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.format import FORMAT, servo_of
 from servo.core.state.state import State
 from servo.errors import NotFound, ServoError, Unavailable
 from servo.leader.draft import Draft
@@ -251,7 +252,11 @@ class Engine:
 
     def _commit(self, before: _Before, draft: Draft, *, stalled: bool) -> None:
         state = self.state
+        needs = max(state.min_reader, draft.min_reader)
         entry = Entry(
+            format=FORMAT,
+            min_reader=needs,
+            min_servo=servo_of(needs),
             seq=state.seq,
             epoch=self._epoch,
             owner=self._owner,
@@ -279,6 +284,7 @@ class Engine:
             raise
         state.seal()
         state.last_hash = digest
+        state.min_reader = needs
         for reply, answer in draft.replies:
             reply(answer)
         if draft.assignments:

@@ -37,7 +37,8 @@ from servo.core.events.codec import decode_entry, encode_entry
 from servo.core.events.envelope import Entry
 from servo.core.fold.apply import apply_entry
 from servo.core.fold.limits import FOLD_VERSION
-from servo.core.manifest import Manifest, encode, first_claim, next_claim
+from servo.core.format import FORMAT, MIN_READER, servo_of
+from servo.core.manifest import Manifest, check_leadable, encode, first_claim, next_claim
 from servo.core.state.state import State
 from servo.errors import Corrupt, Fenced, NotFound, Unavailable
 from servo.leader.ledger_time import ledger_time
@@ -104,6 +105,7 @@ def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:
     latest = manifests.current()
     reader = LedgerReader(manifests.store, manifests.paths)
     if latest is not None:
+        check_leadable(latest)
         check_last_applied(reader, latest)
     last = reader.last(after=0 if latest is None else latest.applied_seq)
     owner = ports.nonce()
@@ -217,6 +219,9 @@ def raise_fence(
         ts=at,
         prev_hash=state.last_hash,
         fold_version=FOLD_VERSION,
+        format=FORMAT,
+        min_reader=max(state.min_reader, MIN_READER),
+        min_servo=servo_of(max(state.min_reader, MIN_READER)),
         identity=claim.identity if seq == 1 else "",
     )
     data, digest = encode_entry(fence, ())

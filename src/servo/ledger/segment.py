@@ -18,10 +18,10 @@ from hashlib import sha256
 import msgspec
 
 from servo.core.events.codec import decode_entry
+from servo.core.format import FORMAT, check_known
 from servo.errors import Corrupt, Internal
 from servo.ledger import zstd
 
-FORMAT = 1
 MAX_ENTRIES = 10_000
 MAX_BYTES = 64 * 1024 * 1024  # before compression, so that reading one has a bound too
 
@@ -32,13 +32,20 @@ _PRELUDE = 8
 class Header(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a segment without decompressing it. `size` is that of the lines."""
 
-    format: int = FORMAT
+    format: int = 1
+    min_reader: int = 1
+    min_servo: str = ""
     first: int
     last: int
     prev_hash: str
     last_hash: str
     size: int
     sha256: str
+
+
+class _Needs(msgspec.Struct):
+    min_reader: int = 1
+    min_servo: str = ""
 
 
 class _SealedSegment(msgspec.Struct):
@@ -49,6 +56,7 @@ class _SealedSegment(msgspec.Struct):
 _encoder = msgspec.json.Encoder()
 _sealed = msgspec.json.Decoder(_SealedSegment)
 _header = msgspec.json.Decoder(Header)
+_needs = msgspec.json.Decoder(_Needs)
 
 
 def encode_segment(entries: Sequence[bytes]) -> bytes:
@@ -62,6 +70,7 @@ def encode_segment(entries: Sequence[bytes]) -> bytes:
         )
     frame = zstd.compress(lines)
     header = Header(
+        format=FORMAT,
         first=first,
         last=first + len(entries) - 1,
         prev_hash=prev_hash,
@@ -129,15 +138,8 @@ def _opened(data: bytes, what: str) -> tuple[Header, bytes]:
         body = bytes(sealed.body)
         if sha256(body).hexdigest() != sealed.sha256:
             raise damaged(what, "its header does not match its hash")
-        return _known(_header.decode(body), what), data[end:]
+        needs = _needs.decode(body)
+        check_known(what, needs=needs.min_reader, servo=needs.min_servo)
+        return _header.decode(body), data[end:]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise damaged(what, f"its header cannot be read: {error}") from None
-
-
-def _known(header: Header, what: str) -> Header:
-    if header.format > FORMAT:
-        raise Corrupt(
-            f"{what} has format {header.format} and this version of Servo reads up to {FORMAT}",
-            remedy="upgrade Servo to at least the version that wrote it",
-        )
-    return header

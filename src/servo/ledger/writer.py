@@ -8,7 +8,7 @@ fence.
 
 from collections.abc import Sequence
 
-from servo.core.events.codec import decode_entry, encode_entry
+from servo.core.events.codec import encode_entry, nonce_of_entry
 from servo.core.events.envelope import Entry
 from servo.errors import Fenced
 from servo.ledger.paths import Paths
@@ -18,7 +18,7 @@ from servo.ports.object_store import Blob, ObjectStore
 
 def entry_nonce(data: bytes) -> str:
     """The nonce of a stored entry; `Corrupt` if it is none."""
-    return decode_entry(data, what="the ledger entry in this slot")[0].nonce
+    return nonce_of_entry(data, what="the ledger entry in this slot")
 
 
 class LedgerWriter:

@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from servo.core.events.backfills import BackfillState
 from servo.core.freshness import FreshnessState
+from servo.core.manifest import Manifest, check_leadable
 from servo.core.state.rows.assets import AssetRow
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
+from servo.errors import Unsupported
 from servo.leader.lease import LeaderAdvert
 from servo.operations.interface.listing import Page
 from servo.operations.interface.roles import operation
@@ -42,6 +44,7 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     respond and what to do; it is empty if it responds or is on another machine. `not_loaded` says
     why the leader could not load the current version of a code location, by location. `waiting` are
     open runs whose tasks wait for a worker of a code location that no process has loaded.
+    `needs_upgrade` says why this version of Servo cannot lead the workspace; it is empty if it can.
     """
 
     applied_seq: int
@@ -59,6 +62,7 @@ class WorkspaceStatus(msgspec.Struct, frozen=True, kw_only=True):
     leader: LeaderAdvert | None = None
     leader_silent: str = ""
     not_loaded: dict[str, str] = {}
+    needs_upgrade: str = ""
 
 
 @operation
@@ -98,7 +102,16 @@ def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:
         open_backfills=[one.backfill_id for one in backfills if one.state is not _PAUSED],
         paused_backfills=[one.backfill_id for one in backfills if one.state is _PAUSED],
         leader=leader,
+        needs_upgrade=_needs_upgrade(snapshot.manifest),
     )
+
+
+def _needs_upgrade(manifest: Manifest) -> str:
+    try:
+        check_leadable(manifest)
+    except Unsupported as error:
+        return str(error)
+    return ""
 
 
 def _unfinished_backfills(lookup: Lookup) -> list[BackfillRow]:

@@ -37,6 +37,8 @@ def status(*, workspace: Workspace, as_of: AsOf | None, json_: bool) -> None:
     for what, names in _troubles(found).items():
         if names:
             out.print(f"{what}: {_listed(names)}")
+    if found.needs_upgrade:
+        out.print(Text(found.needs_upgrade, "red"), soft_wrap=True)
     _show_leader(found)
     if unfinished := _unfinished(found):
         rest = "" if found.leader or as_of else "; continue with `servo resume`"

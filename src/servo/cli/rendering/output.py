@@ -8,6 +8,7 @@
     6    Unavailable
     7    Corrupt
     8    queued        the leader has not processed the request yet
+    9    Unsupported   a newer Servo wrote the workspace
     70   Internal      a bug in Servo
     130  interrupted
 
@@ -37,6 +38,7 @@ from servo.errors import (
     NotFound,
     ServoError,
     Unavailable,
+    Unsupported,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ EXIT_CODES: Mapping[type[ServoError], int] = MappingProxyType(
         Fenced: 5,
         Unavailable: 6,
         Corrupt: 7,
+        Unsupported: 9,
         Internal: 70,
     }
 )

@@ -22,12 +22,14 @@ from servo.core.events.envelope import (
 )
 from servo.core.events.registry import EVENTS, KnownEvent
 from servo.core.events.upcast import upcast
+from servo.core.format import check_known, unsupported
 from servo.core.sealed import UNREADABLE, damaged, seal, unseal
 from servo.errors import Invalid
 
 _REMEDY = (
     "restore this object from a backup; it is never skipped, because later entries build on it"
 )
+_NO_ENTRY = "it does not have the form of an entry"
 _FORM = "send the fields of this event with the types that are documented"
 MAX_EVENT_BYTES = 256 * 1024
 MAX_ENTRY_BYTES = 4 * 1024 * 1024
@@ -48,6 +50,9 @@ class _WireBatch(msgspec.Struct, kw_only=True):
 
 
 class _WireEntry(msgspec.Struct, kw_only=True):
+    format: int = 1
+    min_reader: int = 1
+    min_servo: str = ""
     seq: int
     epoch: int
     owner: str
@@ -63,6 +68,9 @@ class _WireEntry(msgspec.Struct, kw_only=True):
 class _RawEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An entry whose batches are already encoded."""
 
+    format: int
+    min_reader: int
+    min_servo: str = ""
     seq: int
     epoch: int
     owner: str
@@ -75,6 +83,15 @@ class _RawEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     batches: Sequence[msgspec.Raw]
 
 
+class _EntryNeeds(msgspec.Struct):
+    """What every version of an entry has, for as long as there are versions."""
+
+    nonce: str = ""
+    fold_version: int = 1
+    min_reader: int = 1
+    min_servo: str = ""
+
+
 class _Header(msgspec.Struct):
     type: str = ""
     v: int = 1
@@ -83,6 +100,7 @@ class _Header(msgspec.Struct):
 _encoder = msgspec.json.Encoder()
 _entry = msgspec.json.Decoder(_WireEntry)
 _batch = msgspec.json.Decoder(_WireBatch)
+_entry_needs = msgspec.json.Decoder(_EntryNeeds)
 _events = msgspec.json.Decoder(tuple[KnownEvent, ...])
 _raws = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 _header = msgspec.json.Decoder(_Header)
@@ -153,6 +171,9 @@ def encode_entry(entry: Entry, batches: Sequence[bytes]) -> tuple[bytes, str]:
     """Encode an entry from its header and its encoded batches; also its hash."""
     body = _encoder.encode(
         _RawEntry(
+            format=entry.format,
+            min_reader=entry.min_reader,
+            min_servo=entry.min_servo,
             seq=entry.seq,
             epoch=entry.epoch,
             owner=entry.owner,
@@ -169,17 +190,56 @@ def encode_entry(entry: Entry, batches: Sequence[bytes]) -> tuple[bytes, str]:
 
 
 def decode_entry(data: bytes, *, what: str) -> tuple[Entry, str]:
-    """Decode a stored entry after checking its hash; `Corrupt` if anything is off."""
+    """Decode a stored entry after checking its hash; `Corrupt` if anything is off.
+
+    `Unsupported` if it needs a newer version of Servo, by what it says or by an event that this
+    one does not know. Batches that a leader has set aside may hold any events.
+    """
     body, digest = unseal(data, what=what, remedy=_REMEDY)
     try:
-        return _to_entry(_entry.decode(body)), digest
+        wire = _entry.decode(body)
+        _check_needs(what, wire)
+        entry = _to_entry(wire)
     except UNREADABLE as error:
-        why = f"it does not have the form of an entry: {error}"
-        raise damaged(what, why, remedy=_REMEDY) from None
+        _check_needs(what, _needs_of(body, what))
+        raise damaged(what, f"{_NO_ENTRY}: {error}", remedy=_REMEDY) from None
+    for batch in entry.batches:
+        if batch.verdict is None:
+            _check_events(what, batch)
+    return entry, digest
+
+
+def _check_needs(what: str, needs: "_EntryNeeds | _WireEntry") -> None:
+    check_known(what, needs=needs.min_reader, servo=needs.min_servo, fold=needs.fold_version)
+
+
+def _check_events(what: str, batch: Batch) -> None:
+    for event in batch.events:
+        if isinstance(event, UnknownEvent):
+            raise unsupported(
+                f"{what} holds an event that this Servo does not know: {event.type!r}, "
+                f"version {event.v}"
+            )
+
+
+def _needs_of(body: bytes, what: str) -> _EntryNeeds:
+    try:
+        return _entry_needs.decode(body)
+    except UNREADABLE as error:
+        raise damaged(what, f"{_NO_ENTRY}: {error}", remedy=_REMEDY) from None
+
+
+def nonce_of_entry(data: bytes, *, what: str) -> str:
+    """The nonce of a stored entry of any version; `Corrupt` if it is none."""
+    body, _ = unseal(data, what=what, remedy=_REMEDY)
+    return _needs_of(body, what).nonce
 
 
 def _to_entry(wire: _WireEntry) -> Entry:
     return Entry(
+        format=wire.format,
+        min_reader=wire.min_reader,
+        min_servo=wire.min_servo,
         seq=wire.seq,
         epoch=wire.epoch,
         owner=wire.owner,

@@ -38,6 +38,8 @@ class Event(
 
     KIND: ClassVar[EventKind] = EventKind.FACT
     VERSION: ClassVar[int] = 1
+    SINCE: ClassVar[int] = 1
+    """The format version that introduced the event, or the last field of it that counts."""
 
 
 class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +177,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     leader was not serving for a while, so that no lease may expire on account of that silence.
     An entry with a higher epoch than the one before is a fence: its writer took over. The first
     entry carries the `identity` of the workspace, as its manifests do, and no other entry does.
+    `format`, `min_reader` and `min_servo` say who can fold the ledger up to it: see
+    `servo.core.format`.
     """
 
     seq: int
@@ -187,3 +191,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     stall: bool = False
     identity: str = ""
     batches: tuple[Batch, ...] = ()
+    format: int = 1
+    min_reader: int = 1
+    min_servo: str = ""

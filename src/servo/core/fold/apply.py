@@ -121,6 +121,7 @@ def apply_entry(state: State, entry: Entry, digest: str) -> list[Answer]:
             remedy="restore the entries before it from a backup: one was replaced",
         )
     state.last_hash = digest
+    state.min_reader = max(state.min_reader, entry.min_reader)
     if entry.epoch < state.epoch:
         state.seq = entry.seq
         return []

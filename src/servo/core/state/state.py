@@ -74,6 +74,7 @@ class State:
         self.epoch = 0
         self.ts = EPOCH_START
         self.last_hash = ""
+        self.min_reader = 1
         self.journal: list[RowChange] = []
         self.index = index = Index()
         self.plan_segments: dict[str, tuple[TaskSpec, ...]] = {}

@@ -26,6 +26,7 @@ class PendingPublish(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     ts: datetime
     last_hash: str
+    min_reader: int = 1
     previous_seq: int
     changed: dict[str, dict[Any, Row | None]]
     closing: tuple[ClosingRun, ...] = ()

@@ -26,6 +26,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from servo.core.fold.limits import FOLD_VERSION
+from servo.core.format import FORMAT, MIN_TABLE_READER, servo_of
 from servo.core.manifest import FileEntry, Manifest, TableFiles, check_successor, encode
 from servo.core.state import derived
 from servo.core.state.state import State
@@ -112,6 +113,7 @@ class Publisher:
             epoch=state.epoch,
             ts=state.ts,
             last_hash=state.last_hash,
+            min_reader=state.min_reader,
             changed=changed,
             closing=closing,
             previous_seq=previous,
@@ -195,6 +197,8 @@ class Publisher:
             nonce=nonce,
             ts=ts,
             fold_version=FOLD_VERSION,
+            format=FORMAT,
+            min_reader=max(current.min_reader, MIN_TABLE_READER),
             prev_hash=current.sha256,
             tables=tables,
         )
@@ -216,6 +220,8 @@ class Publisher:
             applied_epoch=capture.epoch,
             applied_ts=capture.ts,
             last_hash=capture.last_hash,
+            min_leader=max(new.min_leader, capture.min_reader),
+            min_servo=servo_of(max(new.min_leader, capture.min_reader)),
         )
 
     def _stage(self, new: Manifest, capture: PendingPublish) -> list[Staged]:

@@ -29,6 +29,7 @@ def load_state(store: ObjectStore, manifest: Manifest, tenant: str, workspace: s
     state.epoch = manifest.applied_epoch
     state.ts = manifest.applied_ts
     state.last_hash = manifest.last_hash
+    state.min_reader = manifest.min_leader
     for name, spec in TABLES.items():
         files = manifest.files(name, Tier.ACTIVE)
         if files and spec.residency is not Residency.HISTORY:

@@ -18,6 +18,7 @@ from servo.errors import (
     NotFound,
     ServoError,
     Unavailable,
+    Unsupported,
 )
 from servo.workspace.leader_connection import (
     AnswerOverdue,
@@ -81,7 +82,7 @@ from_leader = msgspec.msgpack.Decoder(FromLeader)
 
 _KINDS: dict[str, type[ServoError]] = {
     kind.__name__: kind
-    for kind in (Invalid, NotFound, Conflict, Fenced, Unavailable, Corrupt, Internal)
+    for kind in (Invalid, NotFound, Conflict, Fenced, Unavailable, Corrupt, Unsupported, Internal)
 }
 
 
