@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
-from simulation.bugs import BUGS, planted
+from simulation.bugs import BUGS
 from simulation.kernel import Kernel, Violation
 from simulation.running import run_seed
 from simulation.swarm import draw
 from simulation.worlds import IN_A_ROW, PLAIN, WORLDS, dealt
+from tests.simulation.alone import run_alone
 
 # Worlds that broke a rule at some time, and must not again.
 ONCE_BROKEN = (2, 9, 22, 31, 493, 836)
@@ -59,9 +60,8 @@ def test_a_world_that_once_broke_a_rule_keeps_it_now(seed: int) -> None:
     "name", [pytest.param(bug, marks=pytest.mark.slow) if bug in LONG else bug for bug in BUGS]
 )
 def test_a_planted_bug_is_found(name: str) -> None:
-    with planted(name):
-        outcome = run_seed(BUGS[name].seed, world=BUGS[name].world)
-    assert outcome.violation is not None
+    bug = BUGS[name]
+    assert run_alone(bug.seed, world=bug.world, bug=name).violation is not None
 
 
 def test_a_world_that_is_busy_without_any_time_passing_breaks_a_rule() -> None:

@@ -1,14 +1,17 @@
 """The same request has the same hash, however a client writes it."""
 
 import json
+from datetime import datetime, timedelta, timezone
 from enum import Enum
 from hashlib import sha256
 from typing import Any, cast, get_args
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from servo.core.canonical import canonical_bytes
+from servo.core.events.assets import AssetObserved
 from servo.core.events.codec import decode_batch
 from servo.core.events.registry import EVENTS
 from servo.core.events.request_hash import instants, request_hash
@@ -126,3 +129,9 @@ def _has_equals(default: object) -> bool:
     if isinstance(default, Enum | bool) or default is msgspec.NODEFAULT or not default:
         return False
     return default != 1
+
+
+def test_an_instant_beyond_the_years_of_utc_is_hashed_as_it_is() -> None:
+    late = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-2)))
+    event = AssetObserved(asset_key="a", data_version="1", observed_at=late)
+    assert request_hash([event]) != request_hash([replace(event, observed_at=None)])

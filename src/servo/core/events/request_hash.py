@@ -28,11 +28,19 @@ def request_hash(events: Sequence[Event | UnknownEvent]) -> str:
 def _in_utc(event: Event | UnknownEvent) -> Event | UnknownEvent:
     held = {name: getattr(event, name) for name in instants(type(event))}
     changed = {
-        name: value.astimezone(UTC)
+        name: _utc(value)
         for name, value in held.items()
         if isinstance(value, datetime) and value.utcoffset()
     }
     return replace(event, **changed) if changed else event
+
+
+def _utc(value: datetime) -> datetime:
+    """The same instant in UTC; as it is if it lies beyond UTC's years, which the fold refuses."""
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        return value
 
 
 @cache
