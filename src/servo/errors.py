@@ -7,7 +7,7 @@
     ├── Fenced        another writer owns this now; stop writing
     ├── Unavailable   the outside world failed; retry later
     ├── Corrupt       stored bytes are not what was written; stop and report
-    ├── Unsupported   a newer Servo wrote this; upgrade
+    ├── NeedsUpgrade   a newer Servo wrote this; upgrade
     └── Internal      a bug in Servo
 
 Adapters translate their own failures into these at their edge. HTTP statuses and exit codes are
@@ -61,7 +61,7 @@ class Corrupt(ServoError):
     """Stored bytes do not match their hash, their length or their form."""
 
 
-class Unsupported(ServoError):
+class NeedsUpgrade(ServoError):
     """A newer version of Servo wrote what is stored, and this one does not understand it."""
 
 

@@ -14,7 +14,7 @@ from servo.storage.local import LocalStore
 from servo.testing.command_line import servo
 
 PATHS = Paths("default", "default")
-UNSUPPORTED = 9
+NEEDS_UPGRADE = 9
 CODE = """
 from servo import asset
 
@@ -108,7 +108,7 @@ def test_who_does_not_understand_the_ledger_reads_and_does_not_lead(
     before = newer.objects()
     for command in LEADING:
         done = newer.run(*command)
-        assert (done.returncode, command) == (UNSUPPORTED, command), done.stderr
+        assert (done.returncode, command) == (NEEDS_UPGRADE, command), done.stderr
         assert "upgrade to Servo 7.1.0 or later" in done.stderr
     assert newer.objects() == before, "nothing was written"
     for command in READING:
@@ -125,7 +125,7 @@ def test_an_unknown_event_in_an_entry_is_never_passed_by(newer: Newer) -> None:
     newer.append(batches=[UNKNOWN_EVENT])
     before = newer.objects()
     done = newer.run("materialize", "assets.py")
-    assert done.returncode == UNSUPPORTED
+    assert done.returncode == NEEDS_UPGRADE
     assert "MoonPhaseChanged" in done.stderr
     assert newer.objects() == before
 
@@ -135,7 +135,7 @@ def test_tables_that_cannot_be_read_are_refused_to_everyone(newer: Newer) -> Non
     before = newer.objects()
     for command in [*LEADING, *READING]:
         done = newer.run(*command)
-        assert (done.returncode, command) == (UNSUPPORTED, command), done.stderr
+        assert (done.returncode, command) == (NEEDS_UPGRADE, command), done.stderr
         assert "upgrade to Servo 7.1.0 or later" in done.stderr
     assert newer.objects() == before
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from servo.core.events.codec import encode_entry
 from servo.core.events.envelope import Entry
-from servo.errors import Corrupt, NotFound, Unavailable
+from servo.errors import Corrupt, NeedsUpgrade, NotFound, Unavailable
 from servo.ledger.archive import (
     ArchiveDue,
     ArchiveReader,
@@ -161,15 +161,16 @@ def test_a_segment_under_a_wrong_name_is_found() -> None:
 
 def test_a_segment_of_a_later_format_asks_for_an_upgrade() -> None:
     whole = encode_segment(chained_entries(1))
-    sealed_anew = _with_format(whole, 2)
-    with pytest.raises(Corrupt, match="upgrade Servo"):
-        _ = decode_segment(sealed_anew, what="it")
+    with pytest.raises(NeedsUpgrade, match="upgrade to the Servo that wrote it"):
+        _ = decode_segment(_with_needs(whole, 2), what="it")
 
 
-def _with_format(segment: bytes, number: int) -> bytes:
+def _with_needs(segment: bytes, number: int) -> bytes:
     end = 8 + int.from_bytes(segment[4:8], "little")
     body = (
-        segment[8:end].partition(b'"body":')[2][:-1].replace(b'"format":1', b'"format":%d' % number)
+        segment[8:end]
+        .partition(b'"body":')[2][:-1]
+        .replace(b'"min_reader":1', b'"min_reader":%d' % number)
     )
     text = b'{"sha256":"%s","body":%s}' % (sha256(body).hexdigest().encode(), body)
     return segment[:4] + len(text).to_bytes(4, "little") + text + segment[end:]

@@ -129,6 +129,7 @@ def test_every_kind_of_error_has_an_exit_code() -> None:
         "Fenced": 5,
         "Unavailable": 6,
         "Corrupt": 7,
+        "NeedsUpgrade": 9,
         "Internal": 70,
     }
     assert set(EXIT_CODES) == set(ServoError.__subclasses__())

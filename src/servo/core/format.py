@@ -3,7 +3,7 @@
 Every stored object that Servo folds or reads tables from says two numbers: `format`, the version
 that its writer knew, and `min_reader`, the lowest version that understands it. `min_servo` names
 the first release that does, because an older Servo cannot know it. Whoever knows less than
-`min_reader` refuses the object with `Unsupported`, which is not `Corrupt`: nothing is damaged, and
+`min_reader` refuses the object with `NeedsUpgrade`, which is not `Corrupt`: nothing is damaged, and
 nothing may be skipped, repaired or rebuilt on account of it.
 
 Within a ledger `min_reader` never goes down: an entry says what is needed to fold the ledger up to
@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from servo.core.events.envelope import Event, UnknownEvent
 from servo.core.fold.limits import FOLD_VERSION
-from servo.errors import Unsupported
+from servo.errors import NeedsUpgrade
 
 FORMAT = 1
 """The version that this Servo writes; it reads all up to it."""
@@ -45,16 +45,16 @@ def servo_of(version: int) -> str:
 
 
 def check_known(what: str, *, needs: int, servo: str = "", fold: int = FOLD_VERSION) -> None:
-    """`Unsupported` if this version of Servo does not understand `what`."""
+    """`NeedsUpgrade` if this version of Servo does not understand `what`."""
     if needs > FORMAT:
-        raise unsupported(f"{what} needs format {needs}, and this Servo knows {FORMAT}", servo)
+        raise needs_upgrade(f"{what} needs format {needs}, and this Servo knows {FORMAT}", servo)
     if fold > FOLD_VERSION:
-        raise unsupported(
+        raise needs_upgrade(
             f"{what} needs fold version {fold}, and this Servo has {FOLD_VERSION}", servo
         )
 
 
-def unsupported(what: str, servo: str = "") -> Unsupported:
+def needs_upgrade(what: str, servo: str = "") -> NeedsUpgrade:
     """The error that says which Servo is needed."""
     release = f"Servo {servo} or later" if servo else "the Servo that wrote it, or a later one"
-    return Unsupported(what, remedy=f"upgrade to {release}; nothing is damaged or was changed")
+    return NeedsUpgrade(what, remedy=f"upgrade to {release}; nothing is damaged or was changed")

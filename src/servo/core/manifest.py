@@ -110,13 +110,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _NO_FILES = TableFiles()
 
 
-class _Needs(msgspec.Struct):
+class _ManifestNeeds(msgspec.Struct):
     min_reader: int = 1
     min_servo: str = ""
 
 
 _encoder = msgspec.json.Encoder()
-_needs = msgspec.json.Decoder(_Needs)
+_needs = msgspec.json.Decoder(_ManifestNeeds)
 _manifest = msgspec.json.Decoder(Manifest)
 
 
@@ -167,7 +167,7 @@ def first_claim(*, identity: str, owner: str, nonce: str, ts: datetime, above: i
 
 
 def check_leadable(manifest: Manifest) -> None:
-    """`Unsupported` if only a newer version of Servo may lead from `manifest`."""
+    """`NeedsUpgrade` if only a newer version of Servo may lead from `manifest`."""
     what = f"leading from manifest {manifest.v}"
     check_known(
         what, needs=manifest.min_leader, servo=manifest.min_servo, fold=manifest.fold_version

@@ -43,7 +43,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class _Needs(msgspec.Struct):
+class _SegmentNeeds(msgspec.Struct):
     min_reader: int = 1
     min_servo: str = ""
 
@@ -56,7 +56,7 @@ class _SealedSegment(msgspec.Struct):
 _encoder = msgspec.json.Encoder()
 _sealed = msgspec.json.Decoder(_SealedSegment)
 _header = msgspec.json.Decoder(Header)
-_needs = msgspec.json.Decoder(_Needs)
+_needs = msgspec.json.Decoder(_SegmentNeeds)
 
 
 def encode_segment(entries: Sequence[bytes]) -> bytes:

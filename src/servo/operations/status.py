@@ -14,7 +14,7 @@ from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
-from servo.errors import Unsupported
+from servo.errors import NeedsUpgrade
 from servo.leader.lease import LeaderAdvert
 from servo.operations.interface.listing import Page
 from servo.operations.interface.roles import operation
@@ -109,7 +109,7 @@ def _status(snapshot: Snapshot, leader: LeaderAdvert | None) -> WorkspaceStatus:
 def _needs_upgrade(manifest: Manifest) -> str:
     try:
         check_leadable(manifest)
-    except Unsupported as error:
+    except NeedsUpgrade as error:
         return str(error)
     return ""
 

@@ -8,7 +8,7 @@
     6    Unavailable
     7    Corrupt
     8    queued        the leader has not processed the request yet
-    9    Unsupported   a newer Servo wrote the workspace
+    9    NeedsUpgrade   a newer Servo wrote the workspace
     70   Internal      a bug in Servo
     130  interrupted
 
@@ -35,10 +35,10 @@ from servo.errors import (
     Fenced,
     Internal,
     Invalid,
+    NeedsUpgrade,
     NotFound,
     ServoError,
     Unavailable,
-    Unsupported,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ EXIT_CODES: Mapping[type[ServoError], int] = MappingProxyType(
         Fenced: 5,
         Unavailable: 6,
         Corrupt: 7,
-        Unsupported: 9,
+        NeedsUpgrade: 9,
         Internal: 70,
     }
 )

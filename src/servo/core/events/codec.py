@@ -22,7 +22,7 @@ from servo.core.events.envelope import (
 )
 from servo.core.events.registry import EVENTS, KnownEvent
 from servo.core.events.upcast import upcast
-from servo.core.format import check_known, unsupported
+from servo.core.format import check_known, needs_upgrade
 from servo.core.sealed import UNREADABLE, damaged, seal, unseal
 from servo.errors import Invalid
 
@@ -192,7 +192,7 @@ def encode_entry(entry: Entry, batches: Sequence[bytes]) -> tuple[bytes, str]:
 def decode_entry(data: bytes, *, what: str) -> tuple[Entry, str]:
     """Decode a stored entry after checking its hash; `Corrupt` if anything is off.
 
-    `Unsupported` if it needs a newer version of Servo, by what it says or by an event that this
+    `NeedsUpgrade` if it needs a newer version of Servo, by what it says or by an event that this
     one does not know. Batches that a leader has set aside may hold any events.
     """
     body, digest = unseal(data, what=what, remedy=_REMEDY)
@@ -216,7 +216,7 @@ def _check_needs(what: str, needs: "_EntryNeeds | _WireEntry") -> None:
 def _check_events(what: str, batch: Batch) -> None:
     for event in batch.events:
         if isinstance(event, UnknownEvent):
-            raise unsupported(
+            raise needs_upgrade(
                 f"{what} holds an event that this Servo does not know: {event.type!r}, "
                 f"version {event.v}"
             )

@@ -18,7 +18,7 @@ from servo.core.manifest import Manifest, Tier
 from servo.core.state import derived
 from servo.core.state.state import State
 from servo.core.state.tables import TABLES
-from servo.errors import Corrupt, NotFound, Unsupported
+from servo.errors import Corrupt, NeedsUpgrade, NotFound
 from servo.ledger.paths import Paths, version_of
 from servo.ports.object_store import ObjectStore
 from servo.projection.files.arrow import ArrowTable, pa, pc
@@ -137,7 +137,7 @@ class _Versions:
     def _end(self) -> int:
         try:
             newest = self._manifests.latest()
-        except (Corrupt, Unsupported):  # the newest itself cannot be read; those before it may
+        except (Corrupt, NeedsUpgrade):  # the newest itself cannot be read; those before it may
             return self._manifests.versions()[-1] + 1
         return 1 if newest is None else newest.v + 1
 
@@ -150,7 +150,7 @@ class _Versions:
             return None
         try:
             return self._manifests.read(found)
-        except (NotFound, Corrupt, Unsupported):
+        except (NotFound, Corrupt, NeedsUpgrade):
             return None
 
 

@@ -15,10 +15,10 @@ from servo.errors import (
     Fenced,
     Internal,
     Invalid,
+    NeedsUpgrade,
     NotFound,
     ServoError,
     Unavailable,
-    Unsupported,
 )
 from servo.workspace.leader_connection import (
     AnswerOverdue,
@@ -82,7 +82,7 @@ from_leader = msgspec.msgpack.Decoder(FromLeader)
 
 _KINDS: dict[str, type[ServoError]] = {
     kind.__name__: kind
-    for kind in (Invalid, NotFound, Conflict, Fenced, Unavailable, Corrupt, Unsupported, Internal)
+    for kind in (Invalid, NotFound, Conflict, Fenced, Unavailable, Corrupt, NeedsUpgrade, Internal)
 }
 
 
