@@ -6,6 +6,8 @@ from servo.core.events.backfills import BackfillState
 from simulation.backfilling import world_of_backfills
 from simulation.run import Simulation
 
+ENDS = {BackfillState.SUCCEEDED, BackfillState.FAILED, BackfillState.CANCELLED}
+
 
 @pytest.mark.parametrize(
     "seed", [5, 6, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 1, 2, 3, 4, 7))]
@@ -23,11 +25,12 @@ def test_whatever_happens_backfills_end_and_count_what_there_is(seed: int) -> No
 def test_the_worlds_see_every_way_in_which_a_backfill_ends() -> None:
     ends: set[BackfillState] = set()
     repeated = False
-    for seed in range(13):
+    for seed in range(60):
         simulation = Simulation(seed, world_of_backfills(seed))
         _ = simulation.run()
         rows = simulation.oracle.live.state.backfills.rows.values()
         ends |= {row.state for row in rows}
         repeated |= any(row.parent_backfill_id for row in rows)
-    assert ends == {BackfillState.SUCCEEDED, BackfillState.FAILED, BackfillState.CANCELLED}
-    assert repeated
+        if repeated and ends == ENDS:
+            return
+    pytest.fail(f"seen: {sorted(ends)}, repeated: {repeated}")

@@ -51,8 +51,8 @@ def _failed(rows: Rows) -> list[str]:
 
 
 def _missing_ticks(storm: Storm) -> list[str]:
-    rows = storm.rows("select epoch(scheduled_for) as at from schedule_ticks order by at")
-    times = [round(row["at"]) for row in rows]
+    rows = storm.rows("select epoch(scheduled_for) as seconds from schedule_ticks order by 1")
+    times = [round(row["seconds"]) for row in rows]
     return [
         f"no tick between {one} and {two}"
         for one, two in pairwise(times)

@@ -91,7 +91,7 @@ class Interrupts:
 
 
 def is_unsafe(frame: FrameType | None) -> bool:
-    """Whether the main thread may hold a lock here that an exception would not release."""
+    """Whether an exception here would be lost, or would leave a lock held by the main thread."""
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back  # a signal that comes while another is looked at
     if frame is None:
@@ -100,8 +100,8 @@ def is_unsafe(frame: FrameType | None) -> bool:
         return True
     current: FrameType | None = frame
     while current is not None:
-        if current.f_code.co_filename in _IMPORTING:
-            return True
+        if current.f_code.co_filename in _IMPORTING or current.f_code.co_name == "__del__":
+            return True  # Python would print an exception in `__del__` and forget it
         current = current.f_back
     return False
 

@@ -10,7 +10,7 @@ lasts from when it was written.
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Protocol
 
@@ -29,6 +29,8 @@ RETRY_AFTER = timedelta(seconds=1)
 
 _TRIES = 3
 _UNKNOWN = ""
+_RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
+"""Expired by every clock: one that is behind would wait for the present."""
 
 
 class HostedTriggers(StrEnum):
@@ -189,7 +191,7 @@ class LeaderLease:
         try:
             blob = self._store.get(self._key)
             if self._is_own(_lease_in(blob)):
-                gone = Lease(holder=self.holder, expires=self._clock.now())
+                gone = Lease(holder=self.holder, expires=_RELEASED)
                 self._store.replace_if(
                     self._key, msgspec.json.encode(gone), version=blob.meta.version
                 )

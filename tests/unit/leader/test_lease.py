@@ -230,3 +230,12 @@ def test_a_lease_is_renewed_when_the_clock_was_set_back() -> None:
     lease = read_lease(world.store, PATHS)
     assert lease is not None
     assert lease.expires == world.clock.now() + LEASE
+
+
+def test_a_released_lease_is_free_for_a_process_whose_clock_is_behind() -> None:
+    world = Several()
+    first = world.process("first")
+    assert first.acquire()
+    first.release()
+    behind = ManualClock(world.clock.now() - LEASE)
+    assert world.process("second", clock=behind).acquire()
