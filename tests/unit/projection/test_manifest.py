@@ -16,6 +16,7 @@ from servo.core.manifest import (
     Tier,
     check_first,
     check_later,
+    check_leadable,
     check_successor,
     decode,
     encode,
@@ -24,7 +25,7 @@ from servo.core.manifest import (
     next_claim,
     referenced,
 )
-from servo.errors import Corrupt, Internal
+from servo.errors import Corrupt, Internal, NeedsUpgrade
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)
@@ -115,9 +116,12 @@ def test_a_sealed_object_of_another_form_is_damaged() -> None:
 
 
 def test_a_manifest_of_a_later_format_asks_for_an_upgrade() -> None:
-    data, _ = encode(replace(first(), format=2))
-    with pytest.raises(Corrupt, match="upgrade Servo"):
+    data, _ = encode(replace(first(), format=2, min_reader=2, min_servo="7.1.0"))
+    with pytest.raises(NeedsUpgrade, match=r"upgrade to Servo 7\.1\.0 or later"):
         _ = decode(data, what="m")
+    data, _ = encode(replace(first(), format=2, min_leader=2))
+    with pytest.raises(NeedsUpgrade, match="leading from manifest 1 needs format 2"):
+        check_leadable(decode(data, what="m"))
 
 
 def test_fields_that_are_not_known_yet_are_ignored() -> None:
