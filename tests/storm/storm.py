@@ -26,27 +26,35 @@ from servo.workspace.system import SystemClock
 
 CODE = """
 import time
-from servo import DefaultScheduleStatus, ScheduleDefinition, StaticPartitionsDefinition, asset
+from servo import (
+    DefaultScheduleStatus, RetryPolicy, ScheduleDefinition, StaticPartitionsDefinition, asset
+)
+
+# A worker that is killed alone counts as a failed attempt: it may have run out of memory.
+RETRIES = RetryPolicy(max_retries=20)
 
 def work():
     time.sleep(0.05)
 
-@asset
+@asset(retry_policy=RETRIES)
 def a():
     work()
     return 1
 
-@asset
+@asset(retry_policy=RETRIES)
 def b(a):
     work()
     return a + 1
 
-@asset
+@asset(retry_policy=RETRIES)
 def c(b):
     work()
     return b + 1
 
-@asset(partitions_def=StaticPartitionsDefinition([f"p{n}" for n in range(6)]))
+@asset(
+    retry_policy=RETRIES,
+    partitions_def=StaticPartitionsDefinition([f"p{n}" for n in range(6)]),
+)
 def part():
     work()
     return 1
