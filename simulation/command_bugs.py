@@ -96,7 +96,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             world="commands",
         ),
         "last_try_counts": Bug(
-            what="a request is told as not applied because its last try was not",
+            what="callers are told that a request was not applied because its last attempt was not",
             plant=swap((AnyChannel, "send", _last_try_counts)),
             seed=50,
             world="commands",

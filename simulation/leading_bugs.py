@@ -181,12 +181,12 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=51,
         ),
         "unknown_told_as_no": Bug(
-            what="callers are told that nothing was applied although nobody knows",
+            what="callers are told that nothing was applied when the outcome is unknown",
             plant=swap((Engine, "_tell", staticmethod(_tell_no))),
             seed=18,
         ),
         "refused_after_the_write": Bug(
-            what="a durable entry is told as not applied because the look after it failed",
+            what="callers are told that a durable entry was not applied if reading it back failed",
             plant=swap((Ownership, "wrote", _refused_after_writing)),
             seed=4,
         ),
