@@ -187,7 +187,7 @@ class LeaderLease:
         return True  # it keeps changing, and nobody else is known to hold it
 
     def release(self) -> None:
-        """Release the lease, so that a standby can take over at once."""
+        """Release the lease, so that a standby can take over at once; else it expires."""
         try:
             blob = self._store.get(self._key)
             if self._is_own(_lease_in(blob)):
@@ -195,7 +195,7 @@ class LeaderLease:
                 self._store.replace_if(
                     self._key, msgspec.json.encode(gone), version=blob.meta.version
                 )
-        except (NotFound, Conflict):
+        except (NotFound, Conflict, Unavailable):
             return
 
     def _is_own(self, lease: Lease) -> bool:

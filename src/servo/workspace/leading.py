@@ -143,11 +143,14 @@ class Led:
 
     def stop(self) -> None:
         """Stop accepting requests, publish what is left, and release the leadership."""
-        if self._server is not None:
-            self._server.close()
-        self.service.stop()
-        if self._lock is not None:
-            self._lock.release()
+        try:
+            if self._server is not None:
+                self._server.close()
+            self.service.stop()
+        finally:
+            # Whatever failed: a process that goes on would wait for itself to end.
+            if self._lock is not None:
+                self._lock.release()
 
 
 def try_to_lead(

@@ -605,3 +605,41 @@ def test_a_request_through_the_inbox_is_not_given_the_answer_to_another(bucket: 
     assert other is not None
     assert other.status is ReceiptStatus.CONFLICT
     assert other.reason.startswith("idempotency_conflict")
+
+
+class OutOfReach(MemoryStore):
+    """A bucket that cannot be reached while `down`."""
+
+    down = False
+
+    def get(self, key: str) -> Blob:
+        if self.down:
+            raise Unavailable("the store refused", may_have_applied=False)
+        return super().get(key)
+
+
+def test_a_leader_that_stops_during_an_outage_can_lead_again() -> None:
+    store = OutOfReach(SystemClock())
+    world = World(store, SystemClock(), SystemEntropy())
+    with leading(BUCKET, world):
+        store.down = True
+    assert leader_here(BUCKET) is None
+    store.down = False
+    with leading(BUCKET, world) as again:
+        assert again.service.leads
+
+
+def test_a_leader_whose_service_cannot_stop_releases_its_lock(
+    bucket: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    led = try_to_lead(BUCKET, bucket, settings=FAST)
+    assert led is not None
+
+    def fail() -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(led.service, "stop", fail)
+    with pytest.raises(OSError, match="no space left"):
+        led.stop()
+    assert leader_here(BUCKET) is None
+    assert LeaderLock(BUCKET).acquire()
