@@ -5,8 +5,8 @@ it cannot be imported, the others continue. A task is routed by location (the le
 it to an idle worker of it) and then by worker id, which names the pool.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from servo.controllers.dispatch import IdleWorker
@@ -84,9 +84,17 @@ class LocatedPools:
 
     def drain(self, limit: timedelta = GRACE) -> None:
         """Take nothing more, interrupt what runs and report it, within a limit for all."""
-        with ThreadPoolExecutor(len(self._pools)) as threads:
-            for begun in [threads.submit(pool.drain, limit) for pool in self._pools.values()]:
-                begun.result()
+        # No executor: it would let a second Ctrl-C wait until every pool is drained.
+        first, *others = self._pools.values()
+        threads = [
+            threading.Thread(target=pool.drain, args=(limit,), name="servo-drain", daemon=True)
+            for pool in others
+        ]
+        for thread in threads:
+            thread.start()
+        first.drain(limit)
+        for thread in threads:
+            thread.join()
 
     def take_no_more(self) -> None:
         """Take nothing more, and give back what has not begun."""
