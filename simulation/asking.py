@@ -2,7 +2,7 @@
 
 from servo.core.events.codec import encode_batch
 from servo.core.events.envelope import Batch
-from servo.core.events.quotas import QuotaSet
+from servo.core.events.quotas import PoolLimitSet, QuotaSet
 from servo.core.events.runs import (
     PlanCreated,
     PlanSegment,
@@ -13,7 +13,7 @@ from servo.core.plan import TaskSpec, chunk_bytes, chunk_digest, normalize, spli
 from servo.errors import ServoError
 from servo.ports.object_store import ObjectStore
 from simulation.kernel import Process
-from simulation.world import SimulatedWorld
+from simulation.world import POOL, SimulatedWorld
 
 
 def client(world: SimulatedWorld, process: Process, number: int) -> None:
@@ -61,9 +61,13 @@ def _store(process: Process, store: ObjectStore, key: str, data: bytes) -> None:
 
 
 def limiter(world: SimulatedWorld, process: Process) -> None:
-    """Sets how many tasks may be in flight."""
-    event = QuotaSet(max_concurrent_tasks=world.swarm.task_cap)
-    world.network.insist(process, world.batch(event, key="quota"))
+    """Sets how many tasks may be in flight, and how many of one pool."""
+    if world.swarm.task_cap is not None:
+        event = QuotaSet(max_concurrent_tasks=world.swarm.task_cap)
+        world.network.insist(process, world.batch(event, key="quota"))
+    if world.swarm.pool_limit is not None:
+        limit = PoolLimitSet(pool=POOL, limit=world.swarm.pool_limit)
+        world.network.insist(process, world.batch(limit, key="pool limit"))
 
 
 def dropper(world: SimulatedWorld, process: Process, number: int) -> None:

@@ -27,7 +27,7 @@ from simulation.chunking import chunk_head
 from simulation.kernel import Process
 from simulation.oracle import LEASE_MS
 from simulation.published import Published
-from simulation.swarm import Swarm, draw
+from simulation.swarm import Swarm, draw, idle
 from simulation.world import RETRY, SimulatedWorld
 
 TABLES = ("backfills", "backfill_chunks", "quotas")
@@ -39,14 +39,10 @@ def world_of_backfills(seed: int) -> Swarm:
     """The world of a seed, with backfills in it and little else to do."""
     rng = Random(f"backfills-{seed}")
     return replace(
-        draw(seed),
+        idle(draw(seed)),
         faulty_ms=30_000,
         workers=rng.choice((2, 4)),
         runs=1,
-        sensors=0,
-        tickers=0,
-        backfills=0,
-        inbox_items=0,
         longest_task_ms=rng.choice((200, 1500)),
         hosts=rng.choice((1, 2, 3)),
         owners=rng.choice((1, 2)),

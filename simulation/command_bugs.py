@@ -2,23 +2,31 @@
 
 # pyright: reportPrivateUsage=false
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
 from servo.core.events.envelope import Answer, Batch
 from servo.core.state.rows.execution import TaskRow
+from servo.core.state.state import State
 from servo.errors import ServoError, Unavailable
+from servo.execution.outputs.store import OutputStore, StagedOutput
 from servo.host.recovery import Recovery
+from servo.leader.assignments import Assignment, TaskResult
 from servo.leader.leases.keeper import LeaseKeeper
 from servo.leader.leases.lease import LeaderAdvert, LeaderLease, Lease
+from servo.leader.service import Service
 from servo.ports.world import World
 from servo.storage import local_files
 from servo.storage.local_folders import Folder
+from servo.workers.endings import ended_with_process
+from servo.workers.local_pool.pool import Pool
 from servo.workers.local_pool.reports import Reports
+from servo.workers.local_pool.worker_process import WorkerProcess
 from servo.workspace import leading
 from servo.workspace.channels import AnyChannel, _Tries
 from servo.workspace.receipt import Receipt
+from simulation.kernel import this_process
 from simulation.planting import Bug, swap
 
 T = TypeVar("T")
@@ -39,6 +47,26 @@ def _sent_once(self: Reports, batch: Batch) -> None:
 def _last_try_counts(self: AnyChannel, batch: Batch) -> Receipt:
     """The error of the last try is told, whatever became of those before it."""
     return self._insist(batch, _Tries())
+
+
+def _committed_later(self: OutputStore, staged: Sequence[StagedOutput], result: TaskResult) -> None:
+    """The markers are created in the background, so that the result is reported sooner."""
+    this_process().spawn(lambda: _commit(self, staged, result))
+
+
+_commit = OutputStore.commit
+
+
+def _read_at_once(self: Service, look: Callable[[State], T]) -> T:
+    """A reader does not wait for the leader's thread."""
+    return look(self.engine.state)
+
+
+def _reported_and_held(self: Pool, child: WorkerProcess, assignment: Assignment, code: int) -> None:
+    """An execution that ended with its process is reported, and stays among those that run."""
+    told = ended_with_process(child, assignment, code, setup=self._setup, store=self._store)
+    if told is not None:
+        self._reports.tell(told)
 
 
 def _nothing_committed(self: Recovery, row: TaskRow) -> None:
@@ -104,6 +132,24 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             what="a report that the leader could not take is not sent again",
             plant=swap((Reports, "send", _sent_once)),
             seed=6,
+            world="commands",
+        ),
+        "marker_after_the_report": Bug(
+            what="an execution reports its result before its output counts",
+            plant=swap((OutputStore, "commit", _committed_later)),
+            seed=0,
+            world="commands",
+        ),
+        "read_before_durable": Bug(
+            what="another thread reads what the leader has folded and not yet written",
+            plant=swap((Service, "read", _read_at_once)),
+            seed=0,
+            world="commands",
+        ),
+        "lost_worker_keeps_its_slot": Bug(
+            what="a pool counts an execution that was lost with its worker process as running",
+            plant=swap((Pool, "_ended_with_process", _reported_and_held)),
+            seed=33,
             world="commands",
         ),
         "last_try_counts": Bug(

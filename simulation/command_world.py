@@ -1,13 +1,15 @@
 """A world of commands from beginning to end: see `simulation.commands`."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from servo.workspace.address import Address
 from simulation.commands import CommandLine, new_machines, one_command, telling
 from simulation.kernel import Process, Violation
 from simulation.output_laws import HealthLaw, OutputLaw
+from simulation.planting import swap
 from simulation.run import Simulation
+from simulation.shown_law import ShownLaw
 from simulation.swarm import Commands, Swarm
 
 QUIET_BOUND_MS = 45_000
@@ -32,11 +34,14 @@ class CommandSimulation(Simulation):
         self.line = CommandLine(self.world, address)
         self.outputs = OutputLaw(self.bucket, self.oracle.paths)
         self._trouble: dict[str, float] = {}
+        self._shown = ShownLaw(self.oracle)
         self.oracle.laws += [self.outputs, HealthLaw(self._is_healthy)]
         self._started = 0
 
-    def environment(self) -> AbstractContextManager[None]:
-        return self.line.installed()
+    @contextmanager
+    def environment(self) -> Generator[None]:
+        with self.line.installed(), swap(*self._shown.changes())():
+            yield
 
     def _populate(self) -> None:
         if self._options.dev:

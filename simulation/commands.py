@@ -38,7 +38,7 @@ from servo.workspace.workspace import Workspace
 from simulation.kernel import Process, SimClock, SimEntropy, this_process
 from simulation.machines import Machine, simulated_system
 from simulation.planting import swap
-from simulation.swarm import Commands, Swarm, draw
+from simulation.swarm import Commands, Swarm, draw, idle
 from simulation.told_law import is_no
 from simulation.worker_children import starting_in
 from simulation.world import SimulatedWorld
@@ -83,7 +83,7 @@ def world_of_commands(seed: int) -> Swarm:
         renew_every=timedelta(seconds=lease / 3),
     )
     return replace(
-        world,
+        idle(world),
         store=rng.choice((mild, mild, perfect, unsure)),
         settings=settings,
         faulty_ms=rng.choice((12_000, 20_000)),
@@ -92,12 +92,8 @@ def world_of_commands(seed: int) -> Swarm:
         clock_jumps=0.0,
         workers=0,
         local_slots=0,
-        runs=0,
-        sensors=0,
-        tickers=0,
-        backfills=0,
-        inbox_items=0,
         task_cap=None,
+        pool_limit=None,
         longest_task_ms=rng.choice((300, 2_000, 6_000)),
         failure_rate=rng.choice((0.0, 0.1)),
         cancel_rate=0.0,

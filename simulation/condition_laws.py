@@ -15,7 +15,7 @@ from servo.core.events.sensors import SensorResumed
 from servo.core.freshness import FreshnessState, judge, read_policy
 from servo.core.state.state import State
 from simulation.kernel import Violation
-from simulation.laws import all_events, events, in_effect, paused_sensors
+from simulation.laws import Law, all_events, events, in_effect, paused_sensors
 
 ABOVE = {"mid": "raw", "top": "mid", "below": "parts"}
 """The assets that are materialized whenever their upstream asset was."""
@@ -23,7 +23,7 @@ ONCE = "parts"
 """The asset whose partitions are materialized because they are missing, so each only once."""
 
 
-class ConditionLaw:
+class ConditionLaw(Law):
     """Follows every evaluation of conditions from entry to entry."""
 
     def __init__(self) -> None:
@@ -75,9 +75,6 @@ class ConditionLaw:
         del state
         return [f"sensor {name} is paused" for name in sorted(self._paused)]
 
-    def ended(self, state: State) -> None:
-        del state
-
 
 def _was_made(state: State, asset: str, above: str, since: int, until: int) -> bool:
     """Whether the upstream of an asset was materialized, and not together with it."""
@@ -89,7 +86,7 @@ def _was_made(state: State, asset: str, above: str, since: int, until: int) -> b
     return False
 
 
-class FreshnessLaw:
+class FreshnessLaw(Law):
     """Recorded freshness agrees with its policy at that time, and is recorded without a request."""
 
     def committed(self, entry: Entry, answers: Sequence[Answer], state: State) -> None:
@@ -113,6 +110,3 @@ class FreshnessLaw:
             and asset.last_materialization_at is not None
             and (key not in stands or stands[key].state is not FreshnessState.FAIL)
         ]
-
-    def ended(self, state: State) -> None:
-        del state

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from servo.controllers import anti_entropy
 from servo.controllers import dispatch as dispatch_controller
 from servo.core.events.sensors import SensorEvaluated
+from servo.core.events.tasks import TaskOutcome
 from servo.core.fold import apply, dispatch, run_lifecycle, sensors, tasks
 from servo.core.fold.context import Rejected
+from servo.core.state.index import Index
 from servo.core.state.state import State
-from servo.core.state.states import BLOCKED, Resolution
+from servo.core.state.states import BLOCKED, RUNNING, Resolution
 from servo.leader import engine
 from servo.projection.publish.publisher import Publisher
 from servo.projection.read import newest
@@ -83,6 +85,18 @@ _sweep = anti_entropy.reconcile
 
 def _plenty(state: State) -> int:
     return 1000 + len(state.tasks.rows)
+
+
+def _lost_and_counted(self: Index, key: Any, old: Any, new: Any) -> None:
+    """A task whose worker was lost keeps its slot in its pool."""
+    _on_task(self, key, old, new)
+    if old is None or new is None or old.state is new.state or not old.pool:
+        return
+    if old.state is RUNNING and new.outcome is TaskOutcome.INTERRUPTED:
+        self.pool_active[old.pool] = self.pool_active.get(old.pool, 0) + 1
+
+
+_on_task = Index.on_task
 
 
 def _ready_too_early(state: State, row: Any, how: Any) -> Any:
@@ -178,6 +192,11 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
                 (dispatch, "free_slots", _plenty), (dispatch_controller, "free_slots", _plenty)
             ),
             seed=0,
+        ),
+        "lost_task_keeps_its_slot": Bug(
+            what="a task whose worker was lost keeps its slot in its pool",
+            plant=swap((Index, "on_task", _lost_and_counted)),
+            seed=5,
         ),
         "ready_too_early": Bug(
             what="a task becomes ready when one of its upstream tasks has ended",

@@ -1,7 +1,8 @@
 """A law: checked after every entry, and once more when the world is quiet."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from servo.core.events.envelope import Answer, Batch, Entry, Event
 from servo.core.events.runs import RunRequested
@@ -12,20 +13,20 @@ from simulation.kernel import Violation
 E = TypeVar("E", bound=Event)
 
 
-class Law(Protocol):
+class Law(ABC):
     """Raises `Violation` when it is broken."""
 
+    @abstractmethod
     def committed(self, entry: Entry, answers: Sequence[Answer], state: State) -> None:
         """An entry was folded, with these answers to its batches and this resulting state."""
-        ...
 
     def unfinished(self, state: State) -> list[str]:
         """What should have ended but has not."""
-        ...
+        del state
+        return []
 
-    def ended(self, state: State) -> None:
+    def ended(self, state: State) -> None:  # noqa: B027 - most laws have nothing left to say
         """The world is quiet."""
-        ...
 
 
 def in_effect(entry: Entry, answers: Sequence[Answer]) -> Iterator[Batch]:
@@ -52,7 +53,7 @@ def paused_sensors(state: State) -> set[str]:
     return {row.sensor_id for row in rows if row.status is SensorStatus.PAUSED}
 
 
-class RunKeyLaw:
+class RunKeyLaw(Law):
     """One run key, one run, for ever; another request under it is a recorded conflict."""
 
     def __init__(self) -> None:
@@ -74,10 +75,6 @@ class RunKeyLaw:
         conflict = row.request_fingerprint != printed
         if conflict and (key, printed) not in state.run_key_conflicts:
             raise Violation(f"another request used the run key {key}, and no conflict was recorded")
-
-    def unfinished(self, state: State) -> list[str]:
-        del state
-        return []
 
     def ended(self, state: State) -> None:
         keys = [run.run_key for run in state.runs.values()]

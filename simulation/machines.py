@@ -13,6 +13,7 @@ from servo.execution.outputs import patience
 from servo.host import attached, leading, one_pass, opening, recovery, waiting
 from servo.leader import service
 from servo.leader.leases import keeper
+from servo.workers import located_pools
 from servo.workers.local_pool import pool
 from servo.workspace import (
     answering,
@@ -72,6 +73,7 @@ _WITH_THREADS = (
     server,
     patience,
     pool,
+    located_pools,
 )
 _WITH_SOCKETS = (leader_lock, server, connection, pool)
 _WITH_FILES = (leader_lock, server)

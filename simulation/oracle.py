@@ -19,7 +19,6 @@ from servo.core.ids import Digest
 from servo.core.manifest import Manifest, Tier, decode
 from servo.core.plan import parse_chunk
 from servo.core.state import derived
-from servo.core.state.index import WORKSPACE_QUOTA
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.state import State, folded_tables
 from servo.core.state.states import (
@@ -36,6 +35,7 @@ from simulation import backfill_laws
 from simulation.faults import Bucket, PlainStore
 from simulation.kernel import Kernel, Violation
 from simulation.laws import Law, RunKeyLaw
+from simulation.slot_laws import SlotLaw
 from simulation.told_law import ToldLaw
 
 LEASE = timedelta(seconds=5)
@@ -85,7 +85,7 @@ class Oracle:
         self.publishes = 0
         self.checked_files: dict[str, tuple[str, ...]] = {}
         self.told = ToldLaw()
-        self.laws: list[Law] = [RunKeyLaw(), self.told]
+        self.laws: list[Law] = [RunKeyLaw(), self.told, SlotLaw()]
         bucket.watchers.append(self._on_write)
 
     # --- while it runs ----------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Oracle:
             return  # collected, and filled again by a leader that slept: it must not count
         self.slots[seq] = (entry, digest, data)
         while (found := self.slots.get(self.live.state.seq + 1)) is not None:
-            before, active = self.live.state.ts, self.live.state.index.active
+            before = self.live.state.ts
             planned = backfill_laws.seen(self.live.state)
             try:
                 answers = self.live.apply(found[0], found[1])
@@ -118,20 +118,10 @@ class Oracle:
                 raise Violation(f"the ledger is broken: {error}") from error
             if found[0].ts <= before:
                 raise Violation(f"time runs backwards at entry {found[0].seq}")
-            self._check_cap(active)
             self._check_expiry(found[0])
             backfill_laws.check_planned(self.live.state, planned)
             for law in self.laws:
                 law.committed(found[0], answers, self.live.state)
-
-    def _check_cap(self, before: int) -> None:
-        """Nothing is dispatched beyond the limit; one that was lowered is not exceeded further."""
-        state = self.live.state
-        quota = state.index.quotas.get(WORKSPACE_QUOTA)
-        if quota is None or quota.max_concurrent_tasks is None:
-            return
-        if state.index.active > max(quota.max_concurrent_tasks, before):
-            raise Violation(f"{state.index.active} tasks in flight at entry {state.seq}")
 
     def judging(self, batch: Batch, tell: Callable[[Any], None]) -> Reply:
         """A copy of a batch reaches a leader: the callback that judges what is told about it."""

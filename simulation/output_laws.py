@@ -1,6 +1,7 @@
 """Laws of outputs and of leadership among commands.
 
-- What a finished task made can be read: its marker is there, and its data has the recorded hash.
+- An output is durable before the ledger names it: from the entry on that records it, its marker is
+  there, and its data has the recorded hash.
 - A result that was committed before a takeover is adopted: the task is not run again.
 - A leader that is healthy is not replaced.
 """
@@ -8,6 +9,7 @@
 from collections.abc import Callable, Sequence
 
 from servo.core.events.envelope import Answer, Entry
+from servo.core.events.tasks import TaskFinished
 from servo.core.state.state import State
 from servo.core.state.states import TaskState
 from servo.errors import ServoError
@@ -15,9 +17,10 @@ from servo.execution.outputs.store import OutputStore
 from servo.ledger.paths import MARKER, Paths
 from simulation.faults import Bucket, PlainStore
 from simulation.kernel import Violation
+from simulation.laws import Law, events, in_effect
 
 
-class OutputLaw:
+class OutputLaw(Law):
     """Outputs are there, and a committed result is not made again."""
 
     def __init__(self, bucket: Bucket, paths: Paths) -> None:
@@ -34,7 +37,9 @@ class OutputLaw:
             self._committed.add(key.split("/")[-2])
 
     def committed(self, entry: Entry, answers: Sequence[Answer], state: State) -> None:
-        del answers
+        for batch in in_effect(entry, answers):
+            for event in events(batch, TaskFinished):
+                self._check_durable(event)
         if entry.epoch > self._epoch:
             self._epoch = entry.epoch
             left = {key: one for key, one in self._running.items() if one in self._committed}
@@ -45,6 +50,18 @@ class OutputLaw:
             self._running[key] = row.exec_id
             self._check_again(key, row.exec_id)
 
+    def _check_durable(self, report: TaskFinished) -> None:
+        """Whoever reads of an output in the ledger finds it in the store."""
+        made = report.outputs if report.output is None else (report.output,)
+        for output in made:
+            try:
+                _ = self._store.read(output.uri, output.content_hash)
+            except ServoError as error:
+                raise Violation(
+                    f"{report.exec_id} reported an output of {report.task_key} before it was "
+                    f"durable: {error}"
+                ) from error
+
     def _check_again(self, key: tuple[str, str], exec_id: str) -> None:
         first = self._adopt.get(key)
         if first is not None and first != exec_id:
@@ -52,10 +69,6 @@ class OutputLaw:
                 f"{key[1]} of {key[0]} runs again as {exec_id}, but {first} had committed its "
                 "result before the takeover"
             )
-
-    def unfinished(self, state: State) -> list[str]:
-        del state
-        return []
 
     def ended(self, state: State) -> None:
         for row in state.tasks.values():
@@ -70,7 +83,7 @@ class OutputLaw:
                 raise Violation(f"the output of {made.asset_key} is lost: {error}") from error
 
 
-class HealthLaw:
+class HealthLaw(Law):
     """A healthy leader keeps the lead."""
 
     def __init__(self, leader_is_healthy: Callable[[str], bool]) -> None:
@@ -83,10 +96,3 @@ class HealthLaw:
             if self._owner and self._is_healthy(self._owner):
                 raise Violation(f"entry {entry.seq}: a healthy leader was replaced")
             self._owner = entry.owner
-
-    def unfinished(self, state: State) -> list[str]:
-        del state
-        return []
-
-    def ended(self, state: State) -> None:
-        del state

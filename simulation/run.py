@@ -141,7 +141,7 @@ class Simulation:
         self._populate_backfills()
         if swarm.triggers is not None:
             self._populate_triggers(swarm.triggers)
-        if swarm.task_cap is not None:
+        if swarm.task_cap is not None or swarm.pool_limit is not None:
             self._actor("limiter", lambda p: asking.limiter(world, p))
         if swarm.sensors:
             self.kernel.at(500, self._new_item)

@@ -15,7 +15,7 @@ from servo.core.events.schedules import (
 from servo.core.state.state import State
 from servo.core.state.states import ScheduleStatus
 from simulation.kernel import START, Kernel, Violation
-from simulation.laws import all_events, events, in_effect
+from simulation.laws import Law, all_events, events, in_effect
 from simulation.swarm import Swarm
 
 MOST = 1_000
@@ -24,7 +24,7 @@ _LATE = timedelta(seconds=2)
 _JUMP = timedelta(seconds=40)
 
 
-class ScheduleLaw:
+class ScheduleLaw(Law):
     """Follows every schedule from entry to entry."""
 
     def __init__(self, kernel: Kernel, swarm: Swarm) -> None:
@@ -119,9 +119,6 @@ class ScheduleLaw:
                 row.low_water, max(now, START + timedelta(minutes=1)), 1
             )
         ]
-
-    def ended(self, state: State) -> None:
-        del state
 
 
 def _has_runs(batch: Batch) -> bool:

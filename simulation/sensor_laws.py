@@ -16,13 +16,13 @@ from servo.core.fold.limits import MAX_MESSAGE_ATTEMPTS
 from servo.core.state.state import State
 from servo.core.state.states import RunState
 from simulation.kernel import Violation
-from simulation.laws import all_events, events, in_effect, paused_sensors
+from simulation.laws import Law, all_events, events, in_effect, paused_sensors
 from simulation.trigger_project import ECHO, ECHOED, ITEMS
 
 _FAILED = SensorEvalStatus.FAILED
 
 
-class SensorLaw:
+class SensorLaw(Law):
     """Follows every sensor from entry to entry."""
 
     def __init__(self, acknowledged: list[tuple[Batch, Answer]]) -> None:
@@ -106,7 +106,7 @@ class SensorLaw:
                     raise Violation(f"message {name} was acknowledged but never evaluated")
 
 
-class EchoLaw:
+class EchoLaw(Law):
     """A run sensor receives every run that reached its status, and each only once."""
 
     def __init__(self) -> None:
@@ -138,6 +138,3 @@ class EchoLaw:
             and any(label in run.labels for label in ECHOED)
             and run.run_id not in self._told
         ]
-
-    def ended(self, state: State) -> None:
-        del state

@@ -77,6 +77,7 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     backfills: int
     inbox_items: int
     task_cap: int | None
+    pool_limit: int | None = None
     ack_timeout_ms: int
     failure_rate: float
     cancel_rate: float
@@ -92,6 +93,7 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
 
 STORM_EVERY = 4
 GIVING_BACK_EVERY = 8
+LIMITED_POOL_EVERY = 8
 
 
 def draw(seed: int) -> Swarm:
@@ -99,7 +101,14 @@ def draw(seed: int) -> Swarm:
     world = _any_world(seed)
     if seed % GIVING_BACK_EVERY == GIVING_BACK_EVERY - 2:
         world = replace(world, given_back=0.3)
+    if seed % LIMITED_POOL_EVERY == LIMITED_POOL_EVERY - 3:
+        world = replace(world, pool_limit=1 + seed // LIMITED_POOL_EVERY % 2)
     return _storm(world, seed) if seed % STORM_EVERY == STORM_EVERY - 1 else world
+
+
+def idle(world: Swarm) -> Swarm:
+    """The same world, in which nobody asks for anything."""
+    return replace(world, runs=0, sensors=0, tickers=0, backfills=0, inbox_items=0)
 
 
 def _storm(world: Swarm, seed: int) -> Swarm:

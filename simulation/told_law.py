@@ -16,6 +16,7 @@ from servo.core.events.tasks import TaskStarted
 from servo.core.state.state import State
 from servo.errors import Conflict, Invalid, NotFound, ServoError, Unavailable
 from simulation.kernel import Violation
+from simulation.laws import Law
 
 
 def is_no(error: ServoError) -> bool:
@@ -30,7 +31,7 @@ def _claims(batch: Batch) -> bool:
     return any(isinstance(event, TaskStarted) for event in batch.events)
 
 
-class ToldLaw:
+class ToldLaw(Law):
     """Callers are told the truth about their batches, or that it is unknown."""
 
     def __init__(self) -> None:
@@ -83,10 +84,6 @@ class ToldLaw:
                 f"{name} was applied by entry {self._applied[name]}, but its callers were told "
                 f"that it was not: {self._why[name]}"
             )
-
-    def unfinished(self, state: State) -> list[str]:
-        del state
-        return []
 
     def ended(self, state: State) -> None:
         del state

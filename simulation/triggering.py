@@ -19,7 +19,7 @@ from servo.core.state.states import ScheduleStatus, SensorStatus
 from simulation.kernel import Process
 from simulation.network import RPC_TIMEOUT_MS
 from simulation.published import Published
-from simulation.swarm import Swarm, Triggering, draw
+from simulation.swarm import Swarm, Triggering, draw, idle
 from simulation.trigger_project import LOCATION, MESSAGES, declared_by
 from simulation.world import SimulatedWorld
 
@@ -28,16 +28,11 @@ def world_of_triggers(seed: int) -> Swarm:
     """The world of a seed, with triggers in it and little else to do."""
     rng = Random(f"triggers-{seed}")
     options = _options(rng)
-    world = draw(seed)
     return replace(
-        world,
+        idle(draw(seed)),
         faulty_ms=rng.choice((20_000, 35_000, 50_000)),
         workers=rng.choice((2, 4)),
         runs=1,
-        sensors=0,
-        tickers=0,
-        backfills=0,
-        inbox_items=0,
         task_cap=None,
         longest_task_ms=rng.choice((100, 1000)),
         failure_rate=rng.choice((0.0, 0.0, 0.3)),

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from simulation.swarm import Swarm, draw
+from simulation.swarm import Swarm, draw, idle
 
 Graph = Sequence[Sequence[int]]
 """For each task, the numbers of those before it that it waits for."""
@@ -42,15 +42,11 @@ GRAPHS: Mapping[str, Graph] = MappingProxyType(
 def world_of(name: str, seed: int) -> Swarm:
     """The world of a seed, with one run of this shape and nothing else to do."""
     return replace(
-        draw(seed),
+        idle(draw(seed)),
         workload=name,
         longest_task_ms=30,
         faulty_ms=30_000,
         runs=1,
-        sensors=0,
-        tickers=0,
-        backfills=0,
-        inbox_items=0,
         failure_rate=0.0,
         cancel_rate=0.0,
     )

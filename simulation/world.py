@@ -20,6 +20,7 @@ from simulation.swarm import Swarm
 from simulation.workloads import GRAPHS
 
 BEAT_MS = 1_000
+POOL = "scarce"
 RETRY = RetryRules(max_attempts=6, max_infra_retries=50, delay_ms=300, cap_ms=2_000)
 PATIENT = RetryRules(max_attempts=1, max_infra_retries=1_000)
 
@@ -87,10 +88,16 @@ class SimulatedWorld:
                 heartbeat_timeout_ms=LEASE_MS,
                 dispatch_ack_timeout_ms=self.swarm.ack_timeout_ms,
                 priority=rng.choice((0, 0, 5)),
+                pool=self._pool(keys[i]),
             )
             for i in range(count)
         ]
         return normalize(specs).tasks
+
+    def _pool(self, task_key: str) -> str:
+        """Where pools are limited, every other task is in one."""
+        limited = self.swarm.pool_limit is not None
+        return POOL if limited and self.dice("pool", task_key).random() < 0.5 else ""
 
 
 def _unset(process: Process) -> FaultyStore:

@@ -94,3 +94,4 @@ def test_swarms_differ_in_what_they_switch_on() -> None:
     assert {world.store.late > 0 for world in worlds} == {True, False}
     assert {world.max_leaders for world in worlds} == {2, 3, 4, 5}
     assert {world.task_cap for world in worlds} == {None, 1, 3}
+    assert {world.pool_limit for world in worlds} == {None, 1, 2}
