@@ -74,6 +74,7 @@ AT_ONCE = 3
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "TIMED_OUT")
 CRASHED = 70
 SAY_EVERY = 50
+KILLED_IMPORT = "the process that imports it ended with SIGKILL"
 
 COMMANDS = {"materialize": 40, "chain": 10, "tick": 20, "backfill": 15, "resume": 15}
 BLOWS = {"tree": 40, "process": 25, "child": 15, "stop": 20}
@@ -191,7 +192,7 @@ class Storm:
             self.broken.append(f"a bug in {sent.kind}: {said}")
         if sent.struck:
             return
-        if sent.kind == "dev":
+        if sent.kind == "dev" and KILLED_IMPORT not in said.err:
             self.broken.append(f"servo dev ended by itself: {said}")
         elif said.code == 0 and sent.kind in ("materialize", "chain"):
             run = json.loads(said.out)["run"]
