@@ -120,7 +120,7 @@ def _results(sample: list[Mutant], options: argparse.Namespace) -> list[Result]:
             return before[mutant.name]
         trials = idle.get()
         try:
-            return trials.attempt(mutant, _source(mutant))
+            return trials.attempt(mutant)
         finally:
             idle.put(trials)
 

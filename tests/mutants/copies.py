@@ -29,6 +29,10 @@ class ChangedCopy:
         self.folder = folder
         self._changes = 0
 
+    def read(self, path: str) -> str:
+        """A source file."""
+        return (self.folder / "src" / "servo" / path).read_text()
+
     def write(self, path: str, source: str) -> None:
         """Replace a source file.
 

@@ -13,13 +13,13 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from shutil import rmtree
 
 import msgspec
 from coverage import Coverage, CoverageData
 
-from simulation.worlds import WORLDS
 from tests.mutants.changes import Mutant
 from tests.mutants.copies import PACKAGES, copy_checkout
 from tests.mutants.recording import TIMES, WORLD
@@ -63,10 +63,12 @@ class Reach:
         those that run a line with the name that it defines.
         """
         lines = self._contexts(mutant.path)
-        first = _statement(self._source(mutant.path), mutant.line)
-        found = {c for line in range(first, mutant.last_line + 1) for c in lines.get(line, ())}
-        if not found & self._seconds.keys():
-            found = {context for contexts in lines.values() for context in contexts}
+        source = self._source(mutant.path)
+        if in_function(source, mutant.line):
+            chosen = range(_statement(source, mutant.line), mutant.last_line + 1)
+            found = {context for line in chosen for context in lines.get(line, ())}
+        else:
+            found = {c for n, contexts in lines.items() if in_function(source, n) for c in contexts}
             found |= self._naming(mutant.path) | self._using(mutant)
         return sorted(found & self._seconds.keys())
 
@@ -80,11 +82,13 @@ class Reach:
         return sum(self._seconds[test] for test in tests)
 
     def rounds(self, mutant: Mutant, *, budget: float) -> list[list[str]]:
-        """The tests to try, in rounds: files named after what is changed first, then cheap ones."""
+        """The tests to try, in rounds: files about what is changed first, then cheap ones."""
         files: dict[str, list[str]] = defaultdict(list)
         for test in self.tests(mutant):
             files[test.split("::")[0]].append(test)
-        return in_rounds(files, self._seconds, near=mutant.path, limits=(*ROUNDS, budget))
+        near = {file for file in files if _is_near(file, mutant.path)}
+        near |= self._files_naming(mutant.path)
+        return in_rounds(files, self._seconds, near=near, limits=(*ROUNDS, budget))
 
     def _contexts(self, path: str) -> dict[int, set[str]]:
         found = self._data.contexts_by_lineno(str(self._root / "src" / "servo" / path))
@@ -102,26 +106,34 @@ class Reach:
         found: set[str] = set()
         for file in self._data.measured_files():
             contexts: dict[int, list[str]] = {}
-            for number, line in enumerate(Path(file).read_text().splitlines(), start=1):
-                if word.search(line):
+            text = Path(file).read_text()
+            for number, line in enumerate(text.splitlines(), start=1):
+                if word.search(line) and in_function(text, number):
                     contexts = contexts or self._data.contexts_by_lineno(file)
                     found.update(map(_test, contexts.get(number, ())))
         return found
 
     def _naming(self, path: str) -> set[str]:
         """The tests in files that name the module."""
-        module = "servo." + path.removesuffix(".py").replace("/", ".")
-        files = {test.split("::")[0] for test in self._seconds}
-        naming = {file for file in files if module in (self._root / file).read_text()}
+        naming = self._files_naming(path)
         return {test for test in self._seconds if test.split("::")[0] in naming}
+
+    def _files_naming(self, path: str) -> set[str]:
+        module = re.compile(rf"servo\.{path.removesuffix('.py').replace('/', '.')}\b")
+        files = {test.split("::")[0] for test in self._seconds}
+        return {file for file in files if module.search((self._root / file).read_text())}
 
 
 def in_rounds(
-    files: dict[str, list[str]], seconds: dict[str, float], *, near: str, limits: Sequence[float]
+    files: dict[str, list[str]],
+    seconds: dict[str, float],
+    *,
+    near: set[str],
+    limits: Sequence[float],
 ) -> list[list[str]]:
     """Tests in rounds of at most so many seconds each; within a file, the fastest first."""
-    left = [sorted(tests, key=lambda test: seconds[test]) for tests in files.values()]
-    left.sort(key=lambda tests: (not _is_near(tests[0], near), sum(seconds[t] for t in tests)))
+    order = sorted(files, key=lambda file: (file not in near, sum(seconds[t] for t in files[file])))
+    left = [sorted(files[file], key=lambda test: seconds[test]) for file in order]
     rounds: list[list[str]] = []
     for limit in limits:
         chosen: list[str] = []
@@ -155,7 +167,7 @@ def measure(checkout: Path, folder: Path, *, jobs: int) -> None:
         return
     copy_checkout(checkout, folder / "measured")
     if before is None:
-        for world in WORLDS:
+        for world in _worlds(folder):
             _run(folder, ["tests.mutants.seeds", world])
     chosen = [test for test in tests if not test.startswith(NEVER)]
     if chosen:
@@ -185,6 +197,16 @@ def _run(folder: Path, module: Sequence[str]) -> None:
     _ = subprocess.run([sys.executable, "-m", *module], cwd=copy, env=environ, check=False)
 
 
+def _worlds(folder: Path) -> list[str]:
+    """The kinds of worlds. Not imported: Servo must not be, where it is changed afterwards."""
+    code = "from simulation.worlds import WORLDS; print(*WORLDS)"
+    command = [sys.executable, "-c", code]
+    copy = folder / "measured"
+    return subprocess.run(
+        command, cwd=copy, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
 def _combine(folder: Path) -> None:
     measured = Coverage(data_file=str(folder / "reach"), config_file=False)
     if (folder / "reach").exists():
@@ -209,15 +231,28 @@ def _test(context: str) -> str:
     return context
 
 
-def _is_near(test: str, path: str) -> bool:
+def _is_near(file: str, path: str) -> bool:
     package, *_, module = path.removesuffix(".py").split("/")
-    return f"/{package}/" in test or module in test.split("::")[0]
+    return f"/{package}/" in file or module in file
+
+
+@cache
+def _functions(source: str) -> list[tuple[int, int]]:
+    """From where to where the bodies of functions are."""
+    nodes = ast.walk(ast.parse(source))
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [(f.body[0].lineno, f.end_lineno or f.lineno) for f in functions]
+
+
+def in_function(source: str, line: int) -> bool:
+    """Whether a line runs when a function is called; the others run when they are imported."""
+    return any(first <= line <= last for first, last in _functions(source))
 
 
 def _statement(source: str, line: int) -> int:
     """The first line of the innermost statement that includes this line."""
-    first = line
+    found = line
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            first = node.lineno  # inner ones are walked later
-    return first
+            found = node.lineno  # inner ones are walked later
+    return found

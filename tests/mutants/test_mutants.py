@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 
 from tests.mutants.changes import Change, Mutant, mutants
-from tests.mutants.reach import in_rounds
+from tests.mutants.reach import in_function, in_rounds
 from tests.mutants.reporting import Score, overall, report, score
 from tests.mutants.rules import Rules
 from tests.mutants.sampling import in_order, shares
@@ -159,8 +159,16 @@ def test_tests_near_the_change_come_first_then_cheap_ones_in_rounds() -> None:
     files: dict[str, list[str]] = {}
     for test in seconds:
         files.setdefault(test.split("::")[0], []).append(test)
-    rounds = in_rounds(files, seconds, near="leader/engine.py", limits=(2.5, 5, 60))
+    rounds = in_rounds(files, seconds, near={"tests/leader/t.py"}, limits=(2.5, 5, 60))
     assert rounds == [["tests/leader/t.py::b", "tests/far.py::a"], ["tests/leader/t.py::slow"]]
+
+
+def test_defaults_constants_and_fields_run_when_they_are_imported() -> None:
+    lines = SOURCE.splitlines()
+    called = {lines[n - 1].strip() for n in range(1, len(lines) + 1) if in_function(SOURCE, n)}
+    assert 'if key == "":' in called
+    assert 'return "row"' in called
+    assert not called & {"LIMIT = 3", 'size: "int" = 0', "def __repr__(self) -> str:"}
 
 
 def test_equivalent_mutants_do_not_count_and_packages_weigh_by_their_size() -> None:
