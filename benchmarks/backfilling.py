@@ -17,7 +17,7 @@ from benchmarks.scratch import Scratch
 from servo.code.backfills.requests import Asked, Choice, Standing, created, outline
 from servo.code.loader import load_project
 from servo.host.leading import LeadingHost
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.planning.backfills import Backfilled
 from servo.sdk.definitions.project import Project
 from servo.sdk.partitions.mapping_resolution import Moment

@@ -12,7 +12,7 @@ from servo.core.events.envelope import Batch
 from servo.core.events.sensors import SensorMessageReceived
 from servo.core.state.rows.automation import SensorEvalRow
 from servo.host.leading import LeadingHost
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.projection.read.reader import Reader
 from servo.sdk.triggers.resolution import declared
 from servo.testing.process_setups import setup_for

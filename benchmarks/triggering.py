@@ -13,7 +13,7 @@ from benchmarks.processes import cpu_seconds
 from benchmarks.scratch import Scratch
 from servo.code.loader import load_project
 from servo.host.leading import LeadingHost
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.ports.world import World
 from servo.sdk.triggers.resolution import declared
 from servo.storage.local import LocalStore

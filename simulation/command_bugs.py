@@ -10,7 +10,8 @@ from servo.core.events.envelope import Answer, Batch
 from servo.core.state.rows.execution import TaskRow
 from servo.errors import ServoError, Unavailable
 from servo.host.recovery import Recovery
-from servo.leader.lease import LeaderAdvert, LeaderLease, Lease
+from servo.leader.leases.keeper import LeaseKeeper
+from servo.leader.leases.lease import LeaderAdvert, LeaderLease, Lease
 from servo.ports.world import World
 from servo.storage import local_files
 from servo.storage.local_folders import Folder
@@ -55,6 +56,10 @@ def _only_here(lease: Lease, here: LeaderAdvert | None, world: World) -> LeaderA
     return here
 
 
+def _silent(self: LeaseKeeper) -> None:
+    del self
+
+
 def _not_flushed(self: Folder) -> None:
     del self
 
@@ -80,7 +85,7 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
         "nothing_adopted": Bug(
             what="a new leader does not look for results that were committed before it led",
             plant=swap((Recovery, "_committed", _nothing_committed)),
-            seed=10,
+            seed=4,
             world="commands",
         ),
         "lease_ignored": Bug(
@@ -89,16 +94,22 @@ BUGS: Mapping[str, Bug] = MappingProxyType(
             seed=6,
             world="commands",
         ),
+        "question_not_answered": Bug(
+            what="a living leader does not answer whoever asks it through its lease",
+            plant=swap((LeaseKeeper, "look", _silent)),
+            seed=34,
+            world="commands",
+        ),
         "report_sent_once": Bug(
             what="a report that the leader could not take is not sent again",
             plant=swap((Reports, "send", _sent_once)),
-            seed=22,
+            seed=6,
             world="commands",
         ),
         "last_try_counts": Bug(
             what="callers are told that a request was not applied because its last attempt was not",
             plant=swap((AnyChannel, "send", _last_try_counts)),
-            seed=50,
+            seed=9,
             world="commands",
         ),
     }

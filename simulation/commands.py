@@ -26,7 +26,7 @@ from servo.host.leading import LeadingHost
 from servo.host.one_pass import do_what_is_due
 from servo.host.opening import lead_once_free, open_leading_or_attached
 from servo.leader import service
-from servo.leader.lease import HostedTriggers, LeaderAdvert, LeaderLease
+from servo.leader.leases.lease import HostedTriggers, LeaderAdvert, LeaderLease
 from servo.leader.requests import Reply, Request, request
 from servo.leader.takeover import take_over
 from servo.ports.world import World
@@ -65,6 +65,7 @@ def world_of_commands(seed: int) -> Swarm:
     )
     perfect = replace(mild, lost=0, answer_lost=0, late=0, refused=0)
     unsure = replace(mild, answer_lost=0.04, late=0.01)
+    lease = rng.choice((6, 30, 30))
     settings = replace(
         world.settings,
         publish_every=timedelta(milliseconds=rng.choice((500, 1500))),
@@ -78,8 +79,8 @@ def world_of_commands(seed: int) -> Swarm:
         keep_hourly_for=timedelta(days=30),
         keep_daily_for=timedelta(days=365),
         gc_every=timedelta(minutes=10),
-        lease_for=timedelta(seconds=6),
-        renew_every=timedelta(seconds=2),
+        lease_for=timedelta(seconds=lease),
+        renew_every=timedelta(seconds=lease / 3),
     )
     return replace(
         world,
@@ -97,7 +98,7 @@ def world_of_commands(seed: int) -> Swarm:
         backfills=0,
         inbox_items=0,
         task_cap=None,
-        longest_task_ms=rng.choice((300, 2_000)),
+        longest_task_ms=rng.choice((300, 2_000, 6_000)),
         failure_rate=rng.choice((0.0, 0.1)),
         cancel_rate=0.0,
         given_back=0.0,
@@ -141,7 +142,9 @@ class CommandLine:
     def dev(self, process: Process) -> None:
         """Lead until killed or replaced."""
         with lead_once_free(
-            lambda: self._lead("dev", triggers=HostedTriggers.ALL, stays=True), self._warn
+            lambda: self._lead("dev", triggers=HostedTriggers.ALL, stays=True),
+            self._workspace(process),
+            self._warn,
         ) as host:
             while True:
                 process.sleep(500)

@@ -12,6 +12,7 @@ from typing import Any
 from servo.execution.outputs import patience
 from servo.host import attached, leading, one_pass, opening, recovery, waiting
 from servo.leader import service
+from servo.leader.leases import keeper
 from servo.workers.local_pool import pool
 from servo.workspace import (
     answering,
@@ -57,6 +58,7 @@ class Machine:
 
 _WITH_THREADS = (
     service,
+    keeper,
     recovery,
     waiting,
     leading,

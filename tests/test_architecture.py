@@ -533,7 +533,7 @@ def test_the_name_of_a_class_or_an_alias_means_one_thing() -> None:
 @pytest.mark.parametrize("planted", ["class LeaderLease: ...", "LeaderLease = int | str"])
 def test_a_name_with_two_meanings_is_caught(copy: Path, planted: str) -> None:
     plant(copy, "core/planted.py", f"{planted}\n_Private = int\nCONSTANT = 1\n")
-    places = ["src/servo/core/planted.py", "src/servo/leader/lease.py"]
+    places = ["src/servo/core/planted.py", "src/servo/leader/leases/lease.py"]
     assert ambiguous(copy) == {"LeaderLease": places}
 
 

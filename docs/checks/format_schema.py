@@ -28,7 +28,7 @@ from servo.core.manifest import Manifest
 from servo.core.plan import Chunk
 from servo.core.state.tables import TABLES, Residency, TableSpec
 from servo.execution.outputs.store import Marker
-from servo.leader.lease import Lease
+from servo.leader.leases.lease import Lease
 from servo.ledger import segment
 from servo.ledger.paths import DOMAIN, MARKER
 from servo.projection.files.schema import Column, columns, schema

@@ -11,7 +11,7 @@ from servo.core.keys import AssetKey
 from servo.errors import Fenced
 from servo.host.leading import LeadingHost
 from servo.host.one_pass import make_pass
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.planning.assets import plan_assets
 from servo.sdk.triggers.resolution import declared
 from servo.testing.eventually import eventually

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from servo.leader.lease import read_lease
+from servo.leader.leases.lease import read_lease
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
 from servo.storage.s3 import S3Store
@@ -146,7 +146,7 @@ def test_a_leader_writes_a_lease_again_that_was_damaged_or_deleted(
         assert terms(bucket.store) == 1
 
 
-def test_a_damaged_lease_of_nobody_is_taken_over_when_it_would_have_expired(
+def test_a_damaged_lease_of_nobody_is_taken_over_when_nobody_mends_it(
     bucket: Bucket,
 ) -> None:
     _ = bucket.store.put(PATHS.lease, b"garbage")

@@ -125,10 +125,13 @@ class Storm:
     def rage(self, signals: int, say: Callable[[str], None] = lambda _: None) -> None:
         """Send so many signals, and let everything end afterwards."""
         while (sent := self.signals.total()) < signals:
+            told = len(self.broken)
             self._start()
             _ = self._pause.wait(self._random.uniform(0.05, 1.2))
             self._strike()
             self._collect()
+            for problem in self.broken[told:]:
+                say(problem)
             if self.signals.total() // SAY_EVERY > sent // SAY_EVERY:
                 say(f"{sent} signals, {self.ends.total()} commands, {len(self.broken)} problems")
         self._settle()

@@ -8,7 +8,7 @@ from servo.cli.rendering.receipts import QUEUED, tell_receipt
 from servo.code.backfills.view import Backfill
 from servo.core.events.backfills import BackfillCreated
 from servo.host.location_code import LocationCode
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.operations.backfill_requests import BackfillBegun, begin_backfill
 from servo.operations.backfills import finished
 from servo.workspace.workspace import Workspace

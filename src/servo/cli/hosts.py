@@ -13,7 +13,7 @@ from servo.errors import ServoError
 from servo.host.host import Host
 from servo.host.location_code import LocationCode, lead_with
 from servo.host.opening import open_leading_or_attached
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.workers.local_pool.pool import GRACE
 from servo.workspace.workspace import open_workspace
 

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -157,7 +158,8 @@ def main() -> None:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code is imported here
         message = f"{code} cannot be imported: {type(error).__name__}: {error}; fix the code"
         found = Examined(files=watched_files(code, folder, error), error=message)
-    with os.fdopen(answer, "wb") as out:
+    # Whoever asked may have been killed meanwhile.
+    with suppress(BrokenPipeError), os.fdopen(answer, "wb") as out:
         out.write(msgspec.json.encode(redact(found, hidden(), _RULES)))
     output.finish()
     os._exit(0)  # do not wait for threads that user code started

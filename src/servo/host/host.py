@@ -9,7 +9,7 @@ from typing import Protocol, overload
 from servo.code.backfills.view import Backfill
 from servo.core.state.rows.automation import BackfillRow
 from servo.core.state.rows.execution import RunRow, TaskRow
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.workspace.workspace import Workspace
 
 

@@ -24,7 +24,7 @@ from servo.execution.outputs.store import OutputStore
 from servo.host.questions import AnsweredCode, CodeQuestions
 from servo.host.recovery import Recovery
 from servo.host.waiting import FollowingChannel, Waiting
-from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.leases.lease import HostedTriggers, LeaderAdvert
 from servo.leader.loaded_code import LoadedCode
 from servo.leader.service import Service
 from servo.operations.deployments import submit_deployment

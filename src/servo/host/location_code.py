@@ -19,7 +19,7 @@ from servo.host.import_here import import_here
 from servo.host.leading import LeadingHost
 from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.host.same_code import wait_for_version
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.leader.loaded_code import LoadedCode
 from servo.operations.interface.evaluating import Evaluates, run_id_salt
 from servo.sdk.definitions.executors import ExecutorDefinition, at_most

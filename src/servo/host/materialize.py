@@ -24,7 +24,7 @@ from servo.execution.invoke import Calls
 from servo.execution.outputs.patience import Patience
 from servo.execution.outputs.store import OutputStore
 from servo.host.waiting import FollowingChannel, Waiting
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.leader.service import Service
 from servo.operations.deployments import submit_deployment
 from servo.operations.run_requests import PreparedRun, start_run

@@ -36,7 +36,7 @@ from servo.host.evaluators import evaluator_process
 from servo.host.leading import LeadingHost, can_go_on
 from servo.host.location_code import LocationCode, lead_with
 from servo.host.opening import refuse_missing
-from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.leases.lease import HostedTriggers, LeaderAdvert
 from servo.leader.ledger_time import ledger_time
 from servo.ledger.paths import Paths
 from servo.ledger.reader import LedgerReader
@@ -126,7 +126,7 @@ def _leader_of_pass(
 ) -> LeaderAdvert | None:
     """The leader that runs what is due in these locations; None once nobody leads."""
     told, pause, unreached = False, threading.Event(), Unreached(workspace.clock)
-    while (leader := workspace.leader()) is not None:
+    while (leader := workspace.awaited_leader()) is not None:
         waits = workspace.clock.monotonic() < until
         if not responds(leader) and waits and not unreached.is_lost(leader):
             _ = pause.wait(LOOK_EVERY)  # it has ended, or will say in a moment how to reach it

@@ -20,7 +20,7 @@ from servo.host.attached import AttachedHost
 from servo.host.host import Host
 from servo.host.questions import EvaluatorOfLeader, answers_questions
 from servo.host.same_code import LOADED_WITHIN, NotLoadedYet, difference_from, may_still_load
-from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.leases.lease import HostedTriggers, LeaderAdvert
 from servo.planning.deployment import is_deployed
 from servo.projection.read.reader import Snapshot
 from servo.workspace.answering import Unreached, responds
@@ -68,7 +68,7 @@ def open_leading_or_attached(
     clock, pause = workspace.clock, threading.Event()
     unreached, until, told = Unreached(clock), clock.monotonic() + LOADED_WITHIN, False
     while True:
-        leader = workspace.leader()
+        leader = workspace.awaited_leader()
         if leader is None:
             try:
                 return lead()
@@ -91,17 +91,18 @@ def open_leading_or_attached(
         pause.wait(LOOK_EVERY)
 
 
-def lead_once_free(lead: Callable[[], T], warn: Callable[[str], None]) -> T:
+def lead_once_free(lead: Callable[[], T], workspace: Workspace, warn: Callable[[str], None]) -> T:
     """Lead, as soon as a temporary leader has ended; `LedByAnother` if the leader is permanent.
 
-    `warn` is called with the reason for waiting, once.
+    A leader that ended without a word on another machine is found out first. `warn` is called with
+    the reason for waiting, once.
     """
     pause, told = threading.Event(), False
     while True:
         try:
             return lead()
         except LedByAnother as other:
-            if other.leader.stays:
+            if workspace.is_led() and other.leader.stays:
                 raise
             # A suspended one is reported, and not waited for.
             if responds(other.leader) and not told:

@@ -14,7 +14,7 @@ import msgspec
 from servo.code.evaluator.messages import EvaluatorAnswer, EvaluatorQuestion, answers, questions
 from servo.code.sources import difference
 from servo.errors import Conflict, NotFound
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.leader.loaded_code import LoadedCode
 from servo.operations.interface.evaluating import Evaluates
 from servo.workspace.answering import check_answers

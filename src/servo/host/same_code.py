@@ -12,7 +12,7 @@ from servo.code.finding import is_here
 from servo.code.sources import difference, edited_since
 from servo.errors import Conflict, Invalid
 from servo.host.questions import answers_questions
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.workspace.code_location import CodeLocation
 from servo.workspace.leading import described
 from servo.workspace.workspace import Workspace
@@ -76,7 +76,7 @@ def wait_for_version(
     """
     clock, pause, told = workspace.clock, threading.Event(), False
     until = clock.monotonic() + LOADED_WITHIN
-    while (leader := workspace.leader()) is not None and leader.stays:
+    while (leader := workspace.awaited_leader()) is not None and leader.stays:
         if location.name not in leader.locations or answers_questions(leader):
             return
         why = difference_from(leader, location)

@@ -24,7 +24,7 @@ from servo.errors import Fenced, Internal, ServoError, Unavailable
 from servo.leader.background import ThreadBackground
 from servo.leader.engine import Engine
 from servo.leader.heartbeats import BeatReply
-from servo.leader.lease import RightToLead
+from servo.leader.leases.lease import RightToLead
 from servo.leader.memory import look_for_cycles_less_often
 from servo.leader.ports import Ports
 from servo.leader.requests import Beat, BeatRequest, ReadRequest, Reply, request

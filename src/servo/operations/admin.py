@@ -12,7 +12,7 @@ from servo.core.manifest import Manifest
 from servo.errors import Conflict, NotFound
 from servo.execution.outputs.store import OutputStore
 from servo.execution.outputs.verification import check_outputs, kept_outputs
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.leader.republish import republish
 from servo.operations.interface.roles import operation
 from servo.ports.object_store import ObjectMeta

@@ -15,7 +15,7 @@ from servo.core.state.rows.conditions import AssetFreshnessRow
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.states import TERMINAL_RUN_STATES, RunState
 from servo.errors import NeedsUpgrade
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.operations.interface.listing import Page
 from servo.operations.interface.roles import operation
 from servo.operations.runs import newest_runs, waiting_runs

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from servo.errors import Unavailable
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.ports.clock import Clock
 from servo.workspace.connecting import can_connect, connect
 from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady

@@ -27,7 +27,7 @@ from servo.core.events.validate import check_batch
 from servo.core.ids import ulid
 from servo.core.state.rows.system import DeadLetterRow, IdempotencyKeyRow, ParkedBatchRow
 from servo.errors import Fenced, NotFound, ServoError, Unavailable
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.leader.service import Service
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup
@@ -37,7 +37,13 @@ from servo.workspace.answering import Unreached, check_answers, is_same
 from servo.workspace.connecting import can_connect, connect
 from servo.workspace.leader_connection import AnswerOverdue, LeaderNotReady, NobodyListens
 from servo.workspace.leader_lock import Leader
-from servo.workspace.leading import FoundLeader, find_leader, try_to_lead, who_leads
+from servo.workspace.leading import (
+    FoundLeader,
+    LeaderWatch,
+    find_leader,
+    try_to_lead,
+    who_leads,
+)
 from servo.workspace.receipt import Receipt, queued, receipt_of
 
 ANSWER_WITHIN = 30.0
@@ -136,6 +142,7 @@ class AnyChannel:
         self._address = address
         self._world = world
         self._to_lead = to_lead or (lambda: world)
+        self._watch = LeaderWatch(address, world)
         self._pause = threading.Event()
 
     def send(self, batch: Batch) -> Receipt:
@@ -181,9 +188,7 @@ class AnyChannel:
                     raise
         elif not leader.pid and not self._address.is_shared and not unreached.is_lost(leader):
             return None  # it has just taken the lock, and says in a moment how to reach it
-        return InboxChannel(self._address, self._world, lambda: self._who_leads() is not None).send(
-            batch
-        )
+        return InboxChannel(self._address, self._world, self._is_led).send(batch)
 
     def _for_a_moment(self, batch: Batch) -> Receipt | None:
         led = try_to_lead(self._address, self._to_lead(), leader=Leader(command="request"))
@@ -195,6 +200,9 @@ class AnyChannel:
     def _is_over(self, leader: LeaderAdvert | None, error: ServoError) -> bool:
         """Whether the receiver no longer leads, so that the batch can be sent again."""
         return isinstance(error, Fenced | LeaderNotReady) or not is_same(self._who_leads(), leader)
+
+    def _is_led(self) -> bool:
+        return self._watch.leader() is not None
 
     def _who_leads(self) -> LeaderAdvert | None:
         return who_leads(self._address, self._world)

@@ -8,7 +8,7 @@ a new transport is one more line in `_transport`.
 from collections.abc import Callable
 
 from servo.errors import Unavailable
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.workspace.leader_connection import LeaderConnection
 from servo.workspace.leader_lock import runs_here
 from servo.workspace.leader_socket.connection import SocketConnection

@@ -28,7 +28,7 @@ from pathlib import Path
 import msgspec
 
 from servo.errors import Corrupt, ServoError, Unavailable
-from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.leases.lease import HostedTriggers, LeaderAdvert
 from servo.leader.loaded_code import LoadedCode
 from servo.workspace.address import Address
 from servo.workspace.registry import NO_FOLDER, machine_id, made_registry_folder, registry_folder

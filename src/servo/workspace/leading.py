@@ -25,7 +25,8 @@ import msgspec
 from servo.config import Settings
 from servo.core.events.envelope import Answer, Batch
 from servo.errors import Conflict, Fenced
-from servo.leader.lease import LeaderAdvert, LeaderLease, Lease, read_lease
+from servo.leader.leases.inquiry import LeaseInquiry
+from servo.leader.leases.lease import LeaderAdvert, LeaderLease, Lease, read_lease
 from servo.leader.loaded_code import LoadedCode
 from servo.leader.service import Service
 from servo.leader.workers import Workers
@@ -196,6 +197,7 @@ def _with_lock(
         service = Service(world, address.paths, settings, workers=workers, right=right)
     except BaseException:
         server.close()
+        right.release()
         raise
     lock.advertise(found)
     made.append(Led(service, world, lock=lock, right=right, server=server))
@@ -250,6 +252,33 @@ class FoundLeader(msgspec.Struct, frozen=True):
 def who_leads(address: Address, world: World) -> LeaderAdvert | None:
     """The live leader of a workspace, as far as this process can know; None if there is none."""
     return find_leader(address, world).leader
+
+
+class LeaderWatch:
+    """Watches the leader of a workspace for a process that waits for it.
+
+    A leader on another machine cannot be looked at, so it is asked through its lease.
+    """
+
+    def __init__(self, address: Address, world: World) -> None:
+        self._address = address
+        self._world = world
+        self._inquiry = LeaseInquiry(world, address.paths)
+
+    def leader(self) -> LeaderAdvert | None:
+        """The leader; None if there is none, or if it has not answered for seconds."""
+        found = who_leads(self._address, self._world)
+        if found is not None and self._is_elsewhere(found):
+            self._inquiry.ask()
+        return found
+
+    def is_alive(self) -> bool:
+        """Whether there is a leader that is known to be alive: by its lock, or by its answer."""
+        found = self.leader()
+        return found is not None and (not self._is_elsewhere(found) or self._inquiry.is_answered)
+
+    def _is_elsewhere(self, leader: LeaderAdvert) -> bool:
+        return self._address.is_shared and lock_of(leader) is None
 
 
 def find_leader(address: Address, world: World) -> FoundLeader:

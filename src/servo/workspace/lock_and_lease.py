@@ -9,7 +9,8 @@ import threading
 
 from msgspec.structs import replace
 
-from servo.leader.lease import LeaderAdvert, LeaderLease
+from servo.leader.leases.keeper import LeaseKeeper
+from servo.leader.leases.lease import LeaderAdvert, LeaderLease
 from servo.leader.loaded_code import LoadedCode
 from servo.ports.clock import Clock
 from servo.workspace.leader_lock import LeaderLock, LockState
@@ -26,6 +27,7 @@ class LockAndLease:
     ) -> None:
         self._lock = lock
         self._lease = lease
+        self._keeper = None if lease is None else LeaseKeeper(lease, clock)
         self._advert = advert
         self._telling = threading.Lock()  # the leader's thread and the one that loads code
         self._clock = clock
@@ -33,16 +35,25 @@ class LockAndLease:
 
     def acquire(self) -> bool:
         """Take the lease if there is one to take; the lock is held."""
-        return self._lease is None or self._lease.acquire()
+        if self._lease is None or self._keeper is None:
+            return True
+        if not self._lease.acquire():
+            return False
+        self._keeper.start()
+        return True
 
     def renew_if_due(self) -> bool:
         """Put back what was deleted, and renew the lease; False once another process leads."""
         if not self._keep_lock():
             return False
+        if self._keeper is not None:
+            self._keeper.moved()
         return self._lease is None or self._lease.renew_if_due()
 
     def release(self) -> None:
         """Release the lease; the lock is released when the process no longer answers."""
+        if self._keeper is not None:
+            self._keeper.stop()
         if self._lease is not None:
             self._lease.release()
 

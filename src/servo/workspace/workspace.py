@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from servo.core.events.envelope import Event
 from servo.core.ids import ulid
 from servo.errors import NotFound, Unavailable
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.ledger.paths import Paths
 from servo.ports.clock import Clock
 from servo.ports.entropy import Entropy
@@ -34,7 +34,7 @@ from servo.workspace.channels import AnyChannel, Channel
 from servo.workspace.composition import open_to_read, open_world
 from servo.workspace.identity import this_process
 from servo.workspace.leader_lock import Leader
-from servo.workspace.leading import Led, try_to_lead, who_leads
+from servo.workspace.leading import LeaderWatch, Led, try_to_lead, who_leads
 from servo.workspace.origins import CausingRow, batch_from, origin_of
 from servo.workspace.receipt import Receipt
 
@@ -79,6 +79,7 @@ class Workspace:
         self._channel = channel
         self._to_lead = to_lead or (lambda: world)
         self._reader = Reader(world.store, address.paths)
+        self._watch = LeaderWatch(address, world)
 
     # --- what is there ------------------------------------------------------------------------
 
@@ -113,6 +114,14 @@ class Workspace:
     def leader(self) -> LeaderAdvert | None:
         """The leader, as far as this process can know; None if there is none."""
         return who_leads(self.address, self._world)
+
+    def awaited_leader(self) -> LeaderAdvert | None:
+        """The leader that this process waits for; None once it is found dead."""
+        return self._watch.leader()
+
+    def is_led(self) -> bool:
+        """Whether there is a leader that is known to be alive, for a caller that asks again."""
+        return self._watch.is_alive()
 
     def identity(self) -> bytes:
         """The seed of its run ids; a workspace that does not exist yet is created.

@@ -11,7 +11,7 @@ from servo.errors import Conflict, Unavailable
 from servo.host.leading import LeadingHost
 from servo.host.location_code import LocationCode
 from servo.host.one_pass import PassReport, do_what_is_due
-from servo.leader.lease import HostedTriggers, LeaderAdvert
+from servo.leader.leases.lease import HostedTriggers, LeaderAdvert
 from servo.workspace import answering
 from servo.workspace.address import Address
 from servo.workspace.leader_lock import Leader, LeaderLock, advert

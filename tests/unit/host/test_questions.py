@@ -18,7 +18,7 @@ from servo.host.questions import (
     EvaluatorOfLeader,
     answers_questions,
 )
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.leader.loaded_code import LoadedCode
 from servo.workspace.address import Address
 from servo.workspace.code_location import CodeLocation

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from servo.config import Settings
-from servo.leader.lease import HostedTriggers, LeaderAdvert, LeaderLease, read_lease
+from servo.leader.leases.lease import HostedTriggers, LeaderAdvert, LeaderLease, read_lease
 from servo.ledger.paths import Paths
 from servo.ports.object_store import ObjectMeta
 from servo.storage.memory import MemoryStore

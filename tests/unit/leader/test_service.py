@@ -25,7 +25,7 @@ from servo.errors import Corrupt, Fenced, Internal, Invalid, ServoError, Unavail
 from servo.leader import requests
 from servo.leader.assignments import Assignment
 from servo.leader.heartbeats import BeatReply
-from servo.leader.lease import LeaderLease
+from servo.leader.leases.lease import LeaderLease
 from servo.leader.requests import Beat
 from servo.leader.service import Service
 from servo.leader.workers import Workers

@@ -8,7 +8,7 @@ import pytest
 from servo.config import Settings
 from servo.core.events.quotas import PoolLimitSet
 from servo.errors import Fenced, NotFound
-from servo.leader.lease import read_lease
+from servo.leader.leases.lease import read_lease
 from servo.operations.admin import (
     collect_garbage,
     compare_projection,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.testing.eventually import eventually
 from servo.workspace import answering
 from servo.workspace.address import Address

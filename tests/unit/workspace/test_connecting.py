@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from servo.errors import Internal, Invalid, ServoError, Unavailable
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.processes.frames import framed
 from servo.workspace.connecting import can_connect, connect
 from servo.workspace.leader_connection import AskCode, LeaderNotReady

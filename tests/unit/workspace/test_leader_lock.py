@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from servo.errors import Corrupt, Unavailable
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.workspace.address import Address
 from servo.workspace.leader_lock import LeaderLock, LockState, leader_here, lock_of
 from servo.workspace.registry import machine_id, registry_folder

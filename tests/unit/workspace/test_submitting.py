@@ -18,7 +18,7 @@ from servo.core.events.runs import RunCancelRequested, RunRequested
 from servo.core.state.rows.execution import RunRow
 from servo.core.state.rows.system import QuotaRow
 from servo.errors import Conflict, Fenced, Unavailable
-from servo.leader.lease import LeaderAdvert, Lease, read_lease
+from servo.leader.leases.lease import LeaderAdvert, Lease, read_lease
 from servo.ports.object_store import Blob, ObjectMeta
 from servo.ports.world import World
 from servo.projection.read.lookup import Lookup

@@ -35,9 +35,10 @@ from servo.host.followed_code import FollowedCode
 from servo.host.leading import LeadingHost
 from servo.host.location_code import refuse_shared
 from servo.host.opening import lead_once_free
-from servo.leader.lease import HostedTriggers
+from servo.leader.leases.lease import HostedTriggers
 from servo.sdk.definitions.executors import at_most
 from servo.workspace.composition import system_clock
+from servo.workspace.workspace import open_workspace
 
 LOOK_EVERY = 0.2
 INBOX_OF_A_FOLDER = timedelta(milliseconds=200)
@@ -76,7 +77,7 @@ def dev(*, code: Sequence[str], where: Where, workers: int, as_dagster: bool) ->
             loaded={place.name: loaded_code(place, one.files, one.error) for place, one in pairs},
         )
 
-    leading = lead_once_free(lead, warn)
+    leading = lead_once_free(lead, open_workspace(where.address, must_exist=False), warn)
     with telling_interrupted(AT_ONCE), stopped_by_sigterm(), leading as session:
         at_work = Development(session, setups, found, workers=workers)
         try:

@@ -23,7 +23,7 @@ from servo.cli.rendering.output import console, emit_json, instant, plural
 from servo.host.leading import LeadingHost
 from servo.host.location_code import LocationCode
 from servo.host.one_pass import PassReport, do_what_is_due
-from servo.leader.lease import LeaderAdvert
+from servo.leader.leases.lease import LeaderAdvert
 from servo.workspace.composition import without_user_libraries
 from servo.workspace.leading import described
 from servo.workspace.workspace import open_workspace

@@ -4,9 +4,13 @@ The lease keeps standbys from taking over from a healthy leader. It is an object
 expiry and how to reach the holder, renewed while its holder leads. Believing it wrongly costs a
 takeover and nothing else: what keeps two leaders from both writing is the ledger.
 
+Who cannot reach the holder otherwise asks it through the lease (`LeaseInquiry`): the holder clears
+the question by renewing. A leader that was killed is therefore found dead within seconds, long
+before its lease expires.
+
 Anybody who can write to the bucket can delete or damage the object. Its holder writes it again at
-the next renewal. To others, a damaged lease is held by an unknown process for as long as a lease
-lasts from when it was written.
+the next look. To others, a damaged lease is held by an unknown process for as long as a lease lasts
+from when it was written, or until nobody has mended it for seconds.
 """
 
 from collections.abc import Callable
@@ -28,9 +32,9 @@ from servo.ports.object_store import Blob, ObjectStore
 RETRY_AFTER = timedelta(seconds=1)
 
 _TRIES = 3
-_UNKNOWN = ""
+UNKNOWN = ""
 _RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
-"""Expired by every clock: one that is behind would wait for the present."""
+"""Not the present, which a clock that is behind has yet to reach."""
 
 
 class HostedTriggers(StrEnum):
@@ -74,12 +78,16 @@ class LeaderAdvert(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return self.triggers.include(triggers) and {*locations} <= {*self.locations}
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the lease object."""
+class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The content of the lease object.
+
+    `asked` names the question of a process that wants to know whether the holder is alive.
+    """
 
     holder: str
     expires: Annotated[datetime, msgspec.Meta(tz=True)]
     leader: LeaderAdvert | None = None
+    asked: str = ""
 
 
 class RightToLead(Protocol):
@@ -101,9 +109,14 @@ class RightToLead(Protocol):
 def read_lease(store: ObjectStore, paths: Paths) -> Lease | None:
     """The current lease of a workspace, expired or not; None if there is none."""
     try:
-        return _lease_in(store.get(paths.lease))
+        return lease_in(store.get(paths.lease))
     except NotFound:
         return None
+
+
+def released(holder: str) -> Lease:
+    """The lease of a process that leads no more: it is expired by every clock."""
+    return Lease(holder=holder, expires=_RELEASED)
 
 
 def _nothing_is_known(leader: LeaderAdvert) -> bool | None:
@@ -139,13 +152,18 @@ class LeaderLease:
         self._was_held = False
         self._renew_at: float | None = None
 
+    @property
+    def duration(self) -> float:
+        """Seconds from a renewal to the end of the lease."""
+        return self._settings.lease_for.total_seconds()
+
     def acquire(self) -> bool:
         """Take the lease if no live process holds it; whether this process holds it now."""
         try:
             blob = self._store.get(self._key)
         except NotFound:
             return self._write(None)
-        lease = _lease_in(blob)
+        lease = lease_in(blob)
         if not self._is_own(lease) and self._is_held(lease):
             return False
         return self._write(blob.meta.version)
@@ -167,6 +185,23 @@ class LeaderLease:
             self._advert = advert
         self._renew_at = None
 
+    def answer(self) -> None:
+        """Renew the lease if somebody has asked whether its holder is alive, or has damaged it.
+
+        Called on a thread of its own, so that a leader that is busy for a moment is not replaced.
+        What it finds otherwise is left to the leader's thread, at its next step.
+        """
+        try:
+            blob = self._store.get(self._key)
+        except NotFound:
+            return self.renew_soon()
+        lease = lease_in(blob)
+        if not self._is_own(lease):
+            self.renew_soon()
+        elif lease.asked or lease.holder == UNKNOWN:
+            _ = self._write(blob.meta.version)
+        return None
+
     def _extend(self) -> bool:
         """Extend the lease if it is still ours, and write it again if it was deleted or damaged.
 
@@ -179,7 +214,7 @@ class LeaderLease:
                 if self._write(None):
                     return True
                 continue
-            if not self._is_own(_lease_in(blob)):
+            if not self._is_own(lease_in(blob)):
                 return False
             if self._write(blob.meta.version):
                 return True
@@ -190,17 +225,15 @@ class LeaderLease:
         """Release the lease, so that a standby can take over at once; else it expires."""
         try:
             blob = self._store.get(self._key)
-            if self._is_own(_lease_in(blob)):
-                gone = Lease(holder=self.holder, expires=_RELEASED)
-                self._store.replace_if(
-                    self._key, msgspec.json.encode(gone), version=blob.meta.version
-                )
+            if self._is_own(lease_in(blob)):
+                gone = msgspec.json.encode(released(self.holder))
+                self._store.replace_if(self._key, gone, version=blob.meta.version)
         except (NotFound, Conflict, Unavailable):
             return
 
     def _is_own(self, lease: Lease) -> bool:
         """Whether a lease is ours; a damaged one is if we held it before."""
-        return lease.holder == self.holder or (lease.holder == _UNKNOWN and self._was_held)
+        return lease.holder == self.holder or (lease.holder == UNKNOWN and self._was_held)
 
     def _is_held(self, lease: Lease) -> bool:
         alive = None if lease.leader is None else self._is_alive(lease.leader)
@@ -221,7 +254,7 @@ class LeaderLease:
         return True
 
 
-def _lease_in(blob: Blob) -> Lease:
+def lease_in(blob: Blob) -> Lease:
     """The lease in an object; if it cannot be read, one of an unknown process that expires.
 
     A holder whose clock is far ahead of the store's does not get a longer lease.
@@ -230,5 +263,5 @@ def _lease_in(blob: Blob) -> Lease:
     try:
         lease = msgspec.json.decode(blob.data, type=Lease)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Lease(holder=_UNKNOWN, expires=in_time)
+        return Lease(holder=UNKNOWN, expires=in_time)
     return replace(lease, expires=in_time) if is_far_ahead(lease.expires, in_time) else lease
