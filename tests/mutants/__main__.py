@@ -8,9 +8,9 @@ import argparse
 import ast
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -41,11 +41,15 @@ def main() -> int:
     options = _options()
     FOLDER.mkdir(parents=True, exist_ok=True)
     found = [mutant for package in PACKAGES for mutant in _mutants(package, options.only)]
+    if not found:
+        sys.exit(f"{options.only} is no package or file of {', '.join(PACKAGES)}")
     sizes = {p: n for p in PACKAGES if (n := sum(m.package == p for m in found))}
     sample = list(_sample(found, sizes, options))
     print(f"{len(found)} mutants, {len(sample)} of them in the sample", flush=True)
     measure(CHECKOUT, FOLDER, jobs=options.jobs)
     results = _results(sample, options)
+    if not results:
+        return 1
     survivors = known()
     print(report(results, sizes, survivors))
     parts = {p: [r for r in results if r.mutant.package == p] for p in sizes}
@@ -74,7 +78,7 @@ def _options() -> argparse.Namespace:
 def _mutants(package: str, only: str) -> Iterator[Mutant]:
     for file in sorted((SOURCES / package).rglob("*.py")):
         path = str(file.relative_to(SOURCES))
-        if path == only or f"{path}/".startswith(f"{only}/" if only else ""):
+        if not only or f"{path}/".startswith(f"{only}/"):
             source = file.read_text()
             rules = Rules(source)
             for mutant in mutants(path, source, changes(source)):
@@ -85,11 +89,15 @@ def _mutants(package: str, only: str) -> Iterator[Mutant]:
 def _sample(
     found: Iterable[Mutant], sizes: dict[str, int], options: argparse.Namespace
 ) -> Iterator[Mutant]:
+    """The packages take turns, so that a run that is interrupted has tried some of each."""
     taken = shares(sizes, options.sample)
     ordered = in_order(found, options.seed)
-    for package in sizes:
-        valid = (m for m in ordered if m.package == package and _is_valid(m))
-        yield from islice(valid, taken[package])
+    columns = [
+        list(islice((m for m in ordered if m.package == package and _is_valid(m)), number))
+        for package, number in taken.items()
+    ]
+    for row in zip_longest(*columns):
+        yield from (mutant for mutant in row if mutant is not None)
 
 
 def _is_valid(mutant: Mutant) -> bool:
@@ -105,46 +113,57 @@ def _source(mutant: Mutant) -> str:
 
 
 def _results(sample: list[Mutant], options: argparse.Namespace) -> list[Result]:
-    """The results in the order of the sample; each is kept as soon as it is known."""
+    """The results in the order of the sample, as far as it was tried when it was interrupted."""
     file = FOLDER / "results.jsonl"
-    before = dict(_killed_before(file)) if options.resume else {}
+    before = _killed_before(file) if options.resume else {}
     limits = Limits(budget=options.budget, seeds=options.seeds)
-    reach = [Reach(FOLDER) for _ in range(options.jobs)]
     idle = SimpleQueue[Trials]()
     for number in range(options.jobs):
         copy = ChangedCopy(CHECKOUT, FOLDER / f"copy-{number}")
-        idle.put(Trials(copy, reach[number], limits))
+        idle.put(Trials(copy, Reach(FOLDER), limits))
+    _check_unchanged(idle, sample)
 
     def attempt(mutant: Mutant) -> Result:
         if mutant.name in before:
             return before[mutant.name]
         trials = idle.get()
         try:
-            return trials.attempt(mutant)
+            result = trials.attempt(mutant)
         finally:
             idle.put(trials)
+        with file.open("ab") as kept:
+            _ = kept.write(msgspec.json.encode(result) + b"\n")
+        return result
 
+    if not options.resume:
+        file.unlink(missing_ok=True)
+    pool = ThreadPoolExecutor(options.jobs)
+    results: list[Result] = []
+    try:
+        for result in pool.map(attempt, sample):
+            results.append(result)
+            what = f"{result.mutant.path}: {result.verdict} {result.by}"
+            print(f"{len(results)}/{len(sample)} {what}", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted; {len(results)} of {len(sample)} were tried", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return results
+
+
+def _check_unchanged(idle: SimpleQueue[Trials], sample: Sequence[Mutant]) -> None:
+    """Stop if tests fail without any change: then a failure would prove nothing."""
     trials = idle.get()
     for mutant in sample[:: max(1, len(sample) // CONTROLS)]:
         if failed := trials.check_unchanged(mutant):
             sys.exit(f"a test fails although nothing is changed: {failed}")
     idle.put(trials)
-    results: list[Result] = []
-    with file.open("wb") as kept, ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(attempt, sample):
-            results.append(result)
-            _ = kept.write(msgspec.json.encode(result) + b"\n")
-            kept.flush()
-            what = f"{result.verdict} {result.by}"
-            print(f"{len(results)}/{len(sample)} {result.mutant.path}: {what}", flush=True)
-    return results
 
 
-def _killed_before(file: Path) -> Iterator[tuple[str, Result]]:
-    for line in file.read_bytes().splitlines() if file.exists() else ():
-        result = msgspec.json.decode(line, type=Result)
-        if result.verdict is not Verdict.SURVIVED:
-            yield result.mutant.name, result
+def _killed_before(file: Path) -> dict[str, Result]:
+    lines = file.read_bytes().splitlines() if file.exists() else []
+    results = [msgspec.json.decode(line, type=Result) for line in lines]
+    return {r.mutant.name: r for r in results if r.verdict is not Verdict.SURVIVED}
 
 
 if __name__ == "__main__":
