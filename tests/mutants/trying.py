@@ -129,10 +129,11 @@ class Trials:
         arguments = (trial, list(given), self._copy.folder, answer, mark)
         process = self._processes.Process(target=_enter, args=arguments)
         process.start()
+        assert process.pid is not None
         process.join(limit)
         ended = process.exitcode
         with suppress(ProcessLookupError):
-            os.killpg(process.pid or 0, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
         _kill_marked(mark)
         process.join()
         if ended is None or ended == -signal.SIGALRM:
