@@ -33,6 +33,7 @@ from benchmarks import (
     processes,
     publishing,
     starting,
+    takeovers,
     triggering,
 )
 from benchmarks.measure import Result
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "publish_flat": publishing.publish_flat,
     "cold_start": starting.cold_start,
     "leader_memory": starting.leader_memory,
+    "killed_machine": takeovers.killed_machine,
     "many_partitions": partitions.many_partitions,
     "big_plan": expanding.big_plan,
     "chain": executing.chain,

@@ -22,8 +22,8 @@ from servo.workspace.system import SystemClock
 
 pytestmark = [pytest.mark.slow, pytest.mark.s3]
 
-FOUND_DEAD_WITHIN = 10
-START = 5
+FOUND_DEAD_WITHIN = 20
+"""Seconds: long before the lease of a dead leader expires. `benchmarks` has the figure."""
 MATERIALIZE = ("materialize", "assets.py", "third", "second", "first", "--json")
 TICKS = "select scheduled_for from schedule_ticks"
 MADE = "select run_id, asset_key from materializations"
@@ -158,6 +158,23 @@ def test_a_leader_that_is_killed_is_replaced_within_seconds(bucket: Bucket) -> N
     verify(there)
 
 
+def test_a_tick_elsewhere_continues_at_once_what_a_killed_machine_left(bucket: Bucket) -> None:
+    here, there, gates = bucket.machine("here"), bucket.machine("there"), bucket.gates
+    with here.start("materialize", "assets.py", "first") as leader:
+        gates.wait_for("first")
+        leader.kill()
+    clock = SystemClock()
+    killed = clock.monotonic()
+    with there.start("tick", "--json") as tick:
+        gates.wait_for("first", 2)
+        assert clock.monotonic() - killed < FOUND_DEAD_WITHIN
+        gates.open("first")
+        assert tick.ended().code == 0
+    assert gates.begun("first") == 2
+    made = json.loads(there.servo("sql", MADE, "--format", "json").out)
+    assert [row["asset_key"] for row in made].count("first") == 1
+
+
 def test_dev_elsewhere_is_refused_while_the_leader_lives_and_starts_when_it_was_killed(
     bucket: Bucket,
 ) -> None:
@@ -172,7 +189,7 @@ def test_dev_elsewhere_is_refused_while_the_leader_lives_and_starts_when_it_was_
         killed = clock.monotonic()
         with there.start("dev") as successor:
             successor.says("Ctrl-C stops")
-            assert clock.monotonic() - killed < FOUND_DEAD_WITHIN + START
+            assert clock.monotonic() - killed < FOUND_DEAD_WITHIN
             successor.send(signal.SIGINT)
             assert successor.ended().code == 0
     assert bucket.terms() == 2

@@ -74,6 +74,11 @@ AT_ONCE = 3
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "TIMED_OUT")
 CRASHED = 70
 SAY_EVERY = 50
+MAY_END_DEV = (
+    "the process that imports it ended with SIGKILL",
+    "leads this workspace and is suspended",
+)
+"""What a signal to something else than `servo dev` does to it."""
 
 COMMANDS = {"materialize": 40, "chain": 10, "tick": 20, "backfill": 15, "resume": 15}
 BLOWS = {"tree": 40, "process": 25, "child": 15, "stop": 20}
@@ -191,7 +196,7 @@ class Storm:
             self.broken.append(f"a bug in {sent.kind}: {said}")
         if sent.struck:
             return
-        if sent.kind == "dev":
+        if sent.kind == "dev" and not any(reason in said.err for reason in MAY_END_DEV):
             self.broken.append(f"servo dev ended by itself: {said}")
         elif said.code == 0 and sent.kind in ("materialize", "chain"):
             run = json.loads(said.out)["run"]
@@ -250,7 +255,7 @@ class Storm:
             _ = self._pause.wait(0.1)
         self.settled_after = self._clock.monotonic() - since
         if self._dev is not None:
-            self._dev.command.send(signal.SIGINT)
+            self._dev.command.send(signal.SIGTERM)  # SIGINT is ignored if the storm ignores it
             _ = self._dev.command.ended()
 
     def _left(self, at: datetime) -> list[str]:

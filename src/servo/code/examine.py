@@ -19,6 +19,7 @@ import msgspec
 from servo.code.loader import load_project
 from servo.core.declared import Declared
 from servo.errors import Invalid, NotFound, ServoError
+from servo.processes.exits import exit_in_words, often_because
 from servo.processes.own_code import is_own
 from servo.processes.redacted_output import RedactedOutput
 from servo.sdk.definitions.executors import ExecutorDefinition
@@ -115,8 +116,9 @@ def finished(looking: "subprocess.Popen[bytes]", location: CodeLocation) -> Exam
     try:
         return msgspec.json.decode(data, type=Examined)
     except msgspec.MsgspecError:
-        how = f"the process that imports it ended with {looking.returncode}"
-        return Examined(error=f"{code} cannot be imported: {how}; see what it printed above")
+        ended = looking.returncode
+        how = f"the process that imports it ended with {exit_in_words(ended)}{often_because(ended)}"
+        return Examined(error=f"{code} cannot be imported: {how}; see what it printed")
 
 
 def examine(locations: Sequence[CodeLocation], select: Sequence[str] = ()) -> list[Examined]:

@@ -1,7 +1,5 @@
 """How executions end otherwise than by their own report, as the ledger is told."""
 
-import signal
-
 from msgspec.structs import replace
 
 from servo.code.process_setup import ProcessSetup
@@ -9,6 +7,7 @@ from servo.core.events.tasks import TaskError, TaskFinished, TaskOutcome
 from servo.core.state.rows.execution import TaskRow
 from servo.leader.assignments import Assignment
 from servo.ports.object_store import ObjectStore
+from servo.processes.exits import exit_in_words, often_because
 from servo.processes.stopping import STOPPED
 from servo.workers.local_pool.crash_output import (
     crash_place,
@@ -77,8 +76,8 @@ def given_back(granted: Assignment | TaskRow) -> TaskFinished:
 def died(assignment: Assignment, code: int, place: str = "") -> TaskFinished:
     """An execution whose process ended by itself, and where in its code if that is known."""
     where = f" in {place}" if place else ""
-    often = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
-    message = f"the worker process ended with {exit_in_words(code)}{where}{often}"
+    how = f"{exit_in_words(code)}{where}{often_because(code)}"
+    message = f"the worker process ended with {how}"
     return finished(assignment, TaskOutcome.FAILED, TaskError(code="WorkerDied", message=message))
 
 
@@ -90,11 +89,3 @@ def hung(assignment: Assignment, what: str) -> TaskFinished:
     )
     error = TaskError(code="CheckHung", message=message, retriable=False)
     return finished(assignment, TaskOutcome.FAILED, error)
-
-
-def exit_in_words(code: int) -> str:
-    """How a process ended, in words."""
-    try:
-        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    except ValueError:
-        return f"signal {-code}"

@@ -32,3 +32,11 @@ def test_a_process_whose_caller_was_killed_ends_in_silence(tmp_path: Path) -> No
         examining.stdout.close()
         assert examining.stderr.read() == b""
         assert examining.wait() == 0
+
+
+def test_a_process_that_was_killed_is_told_as_killed(tmp_path: Path) -> None:
+    here = location(tmp_path)
+    examining = start_examining(here)
+    examining.kill()
+    error = finished(examining, here).error
+    assert "ended with SIGKILL; the system does that when memory runs out" in error

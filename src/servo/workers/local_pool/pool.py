@@ -48,10 +48,10 @@ from servo.leader.assignments import Assignment, TaskResult
 from servo.leader.protocols import LeaderForWorkers
 from servo.leader.requests import Beat
 from servo.ports.world import World
+from servo.processes.exits import exit_in_words
 from servo.workers.endings import (
     died,
     ended_with_process,
-    exit_in_words,
     finished,
     given_back,
     hung,
