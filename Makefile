@@ -21,7 +21,7 @@ INSTALL := $(BIN)/python -m pip install --quiet
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint types test test-slow sim storm bench ui docs demo lock clean
+.PHONY: help setup fmt lint types test test-slow sim mutants storm bench ui docs demo lock clean
 
 help: ## List the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,15 @@ sim: setup ## Simulate: SEEDS=0:200, WORLD=name, BUG=name plants a known bug, TR
 	$(BIN)/python -m simulation --seeds $(SEEDS) \
 		$(if $(WORLD),--world $(WORLD)) $(if $(BUG),--bug $(BUG)) $(if $(TRACE),--trace)
 
+# The tool is installed here and not by `make setup`, which everybody waits for.
+.venv/.mutants: requirements/mutants.txt .venv/.installed
+	$(INSTALL) --require-hashes -r requirements/mutants.txt
+	@touch $@
+
+mutants: .venv/.mutants ## Do tests notice mutants? SAMPLE=120 SEED=1, ONLY=leader/engine.py, RESUME=1 goes on
+	$(BIN)/python -m tests.mutants --sample $(or $(SAMPLE),120) --seed $(or $(SEED),1) \
+		$(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume)
+
 SIGNALS ?= 1000
 storm: setup ## Kill processes of two machines on one store: SIGNALS=1000 SEED=1, S3=1 in a bucket
 	$(BIN)/python -m tests.storm --signals $(SIGNALS) --seed $(or $(SEED),1) $(if $(S3),--s3)
@@ -119,6 +128,7 @@ lock: ## Write requirements/*.txt anew from pyproject.toml; UPGRADE=1 takes newe
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) pyproject.toml requirements/build.in --group dev -c requirements/runtime.txt \
 		-o requirements/dev.txt
+	$(COMPILE) --group mutants -c requirements/dev.txt -o requirements/mutants.txt
 	@! grep -nE '://|file:|^--|$(CURDIR)' requirements/*.txt || \
 		{ echo 'the lines above name a place on this machine or network; remove them' >&2; exit 1; }
 

@@ -19,6 +19,7 @@ from servo.ledger.archive import (
     delete_archived,
     read_segment,
     segments_from,
+    write_segment,
 )
 from servo.ledger.packing import FILL_FOR, WORTH_A_SEGMENT, Packer, archived_through
 from servo.ledger.paths import Paths
@@ -129,6 +130,17 @@ def test_what_somebody_else_left_in_the_folders_is_ignored() -> None:
     _ = archive_range(world.store, PATHS, 1, 4)
     assert archived_through(world.store, PATHS) == 4
     assert len(delete_archived(world.store, PATHS, world.due(9), limit=MANY)) == 4
+
+
+def test_what_is_archived_behind_a_missing_entry_does_not_count() -> None:
+    world = World(8)
+    _ = archive_range(world.store, PATHS, 1, 4)
+    _ = archive_range(world.store, PATHS, 6, 8)
+    for seq in range(1, 9):
+        world.store.delete(PATHS.ledger_entry(seq))
+    assert archived_through(world.store, PATHS) == 4
+    _ = write_segment(world.store, PATHS, [world.entries[4]])
+    assert archived_through(world.store, PATHS) == 8
 
 
 # --- damage ---------------------------------------------------------------------------------------

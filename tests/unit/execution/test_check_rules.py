@@ -106,7 +106,8 @@ def test_duplicates_are_found_by_one_column_and_by_several(table: Callable[..., 
     assert (found.passed, found.metadata["duplicates"]) == (False, 1)
     assert found.metadata["sample"] == [{"shop": 1, "number": 1, "count_all": 2}]
     assert judged(checks.unique("orders", "number"), value).metadata["duplicates"] == 2
-    assert judged(checks.unique("orders", "id"), table(id=[1, 2, 3])).passed
+    found = judged(checks.unique("orders", "id"), table(id=[1, 2, 3]))
+    assert (found.passed, found.metadata["row_count"]) == (True, 3)
 
 
 def test_rows_with_a_null_are_not_compared() -> None:
@@ -147,7 +148,9 @@ def test_without_a_column_it_is_the_output_that_must_be_fresh() -> None:
     check = checks.freshness("orders", max_age=60)
     assert judged(check, 1, made_at=NOW - timedelta(seconds=60)).passed
     assert not judged(check, 1, made_at=NOW - timedelta(seconds=61)).passed
-    assert "pass a column" in str(judged(check, 1, made_at=None).description)
+    unknown = judged(check, 1, made_at=None)
+    assert not unknown.passed
+    assert "pass a column" in str(unknown.description)
 
 
 def test_columns_and_types_are_as_they_should_be(table: Callable[..., Any]) -> None:
@@ -173,6 +176,20 @@ def test_categories_and_times_have_types_too() -> None:
     narrow = pa.table({"x": pa.array([1.0], pa.float32())})
     assert judged(checks.schema("orders", {"x": "float32"}), narrow).passed
     assert not judged(checks.schema("orders", {"x": "float64"}), narrow).passed
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("struct", {"a": 1}), ("list", [1]), ("number", 1), ("number", 1.5), ("integer", 1),
+        ("float", 1.5), ("timestamp", NOW), ("any", "text"),
+    ],
+)  # fmt: skip
+def test_a_kind_of_type_stands_for_all_types_of_that_kind(kind: str, value: Any) -> None:
+    check = checks.schema("orders", {"x": kind})
+    assert judged(check, pa.table({"x": pa.array([value])})).passed
+    other = pa.table({"x": pa.array([True])})
+    assert judged(check, other).passed == (kind == "any")
 
 
 @pytest.mark.parametrize("name", ["orders", "asset"])

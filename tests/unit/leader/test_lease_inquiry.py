@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from servo.config import Settings
-from servo.errors import Unavailable
+from servo.errors import Invalid, Unavailable
 from servo.leader.leases import keeper
 from servo.leader.leases.inquiry import ANSWER_WITHIN, ASK_EVERY, LeaseInquiry
 from servo.leader.leases.keeper import LeaseKeeper
@@ -26,6 +26,7 @@ class Bucket(MemoryStore):
     """A bucket that can be out of reach, and in which somebody may be faster."""
 
     down = False
+    read_only = False
     faster: LeaderLease | None = None
     writes = 0
 
@@ -39,6 +40,8 @@ class Bucket(MemoryStore):
         return found
 
     def replace_if(self, key: str, data: bytes, *, version: str) -> ObjectMeta:
+        if self.read_only:
+            raise Invalid("access denied", remedy="grant it")
         self.writes += 1
         return super().replace_if(key, data, version=version)
 
@@ -189,6 +192,14 @@ def test_a_leader_is_not_judged_while_the_store_cannot_be_reached() -> None:
     machines.store.down = False
     asker.ask()
     assert machines.holder() == "alive"
+
+
+def test_who_may_not_write_waits_until_the_lease_expires() -> None:
+    machines = Machines()
+    assert machines.leader("dead").acquire()
+    machines.store.read_only = True
+    machines.ask_for(SILENCE * 2, machines.asker())
+    assert machines.holder() == "dead"
 
 
 @pytest.mark.parametrize("content", [None, b'{"holder":"x","expires":"2001-01-01T00:00:00Z"}'])

@@ -14,7 +14,7 @@ is judged wrongly is replaced, which costs a takeover and nothing else.
 import msgspec
 from msgspec.structs import replace
 
-from servo.errors import Conflict, NotFound, Unavailable
+from servo.errors import ServoError
 from servo.leader.leases.lease import UNKNOWN, lease_in, released
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob
@@ -40,7 +40,8 @@ class LeaseInquiry:
     def ask(self) -> None:
         """Ask the holder, or release its lease if it has not answered in time.
 
-        It is cheap to call often, and never raises because of the store: it will be called again.
+        It is cheap to call often, and never raises because of the store: it will be called again. A
+        process that may not write the lease asks nobody, and waits until the lease expires.
         """
         now = self._world.clock.monotonic()
         if now < self._look_at:
@@ -48,8 +49,8 @@ class LeaseInquiry:
         self._look_at = now + ASK_EVERY
         try:
             self._look(self._world.store.get(self._key), now)
-        except (NotFound, Conflict, Unavailable):
-            return  # nobody holds it, the holder has renewed it, or the store will be back
+        except ServoError:
+            return  # nobody holds it, the holder has renewed it, or the store does not let us
 
     def _look(self, blob: Blob, now: float) -> None:
         lease = lease_in(blob)
