@@ -144,7 +144,9 @@ def test_a_leader_that_is_killed_is_replaced_within_seconds(bucket: Bucket) -> N
             gates.wait_for("second", 3)
             assert clock.monotonic() - killed < FOUND_DEAD_WITHIN
             gates.open(*ASSETS)
-            mine = succeeded(client.ended())["run_id"]
+            said = client.ended()
+            assert "already requested" not in said.err, said
+            mine = succeeded(said)["run_id"]
     runs = [run["run_id"] for run in there.listed("run", "list")]
     assert mine in runs
     assert len(runs) == 2
@@ -173,6 +175,18 @@ def test_a_tick_elsewhere_continues_at_once_what_a_killed_machine_left(bucket: B
     assert gates.begun("first") == 2
     made = json.loads(there.servo("sql", MADE, "--format", "json").out)
     assert [row["asset_key"] for row in made].count("first") == 1
+
+
+def test_a_tick_elsewhere_leaves_nothing_to_a_leader_that_was_killed(bucket: Bucket) -> None:
+    here, there = bucket.machine("here"), bucket.machine("there")
+    with here.start("dev") as leader:
+        leader.says("Ctrl-C stops")
+        eventually(lambda: scheduled(there))
+        leader.kill()
+    before = len(scheduled(there))
+    told = there.asked("tick")
+    assert not told["left_to"], told
+    assert len(scheduled(there)) > before
 
 
 def test_dev_elsewhere_is_refused_while_the_leader_lives_and_starts_when_it_was_killed(

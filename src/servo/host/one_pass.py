@@ -131,6 +131,9 @@ def _leader_of_pass(
         if not responds(leader) and waits and not unreached.is_lost(leader):
             _ = pause.wait(LOOK_EVERY)  # it has ended, or will say in a moment how to reach it
             continue
+        if waits and not workspace.is_led():
+            _ = pause.wait(LOOK_EVERY)  # on another machine: it answers in a moment, or never
+            continue
         for name in locations:
             refuse_missing(leader, name)
         if leader.hosts(HostedTriggers.ALL, *locations):

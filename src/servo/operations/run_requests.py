@@ -212,7 +212,9 @@ def start_run(workspace: Workspace, prepared: PreparedRun) -> RunTriggered:
     run_id = str(receipt.data.get("run_id", events[0].run_id))
     if receipt.reason and receipt.applied:  # the run key is known, with another request
         raise run_key_taken(wanted.request_id or wanted.run_key, _asked_for(workspace, run_id))
-    return RunTriggered(run_id=run_id, created=not receipt.repeated, receipt=receipt)
+    # Nobody else has the key that was made here: if it is known, an earlier try went through.
+    created = prepared.run_key is None or not receipt.repeated
+    return RunTriggered(run_id=run_id, created=created, receipt=receipt)
 
 
 def previewed(prepared: PreparedRun) -> RunPreview:
