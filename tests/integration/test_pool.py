@@ -291,6 +291,31 @@ def test_what_ignores_the_request_to_stop_is_reported_within_the_limit(tmp_path:
         assert (tmp_path / "asked").exists()
 
 
+HELD = """
+    @asset
+    def held():
+        Path("began").touch()
+        while not Path("go").exists():
+            time.sleep(0.01)
+
+    @asset
+    def beside(): ...
+"""
+
+
+def test_a_pool_with_a_free_process_takes_more_while_it_works(tmp_path: Path) -> None:
+    project = Project(tmp_path, HELD)
+    with project.session(workers=2) as session:
+        run = project.request(session, "held")
+        eventually((tmp_path / "began").exists)
+        assert project.run(session, "beside", key="two").state.value == "SUCCEEDED"
+        assert task(session, run, "held").state.value == "RUNNING"
+        (tmp_path / "go").touch()
+        ended = session.wait(run, LIMIT)
+        assert ended is not None
+        assert ended.state.value == "SUCCEEDED"
+
+
 def test_what_a_session_left_undone_is_done_by_the_next_in_the_same_process(tmp_path: Path) -> None:
     project = Project(tmp_path, STUBBORN)
     with project.session() as session:

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
-from servo.errors import Invalid
+from servo.errors import Invalid, NotFound
 from servo.storage.from_url import store_from_url
 from servo.storage.local import LocalStore
 from servo.storage.memory import MemoryStore
@@ -64,6 +67,38 @@ def test_a_bucket_is_opened_without_talking_to_it() -> None:
     url = "s3://bucket/pre/fix?endpoint=http://127.0.0.1:1&region=eu-west-1&allow_http=true"
 
     assert isinstance(store_from_url(url, clock=CLOCK), S3Store)
+
+
+class EmptyBucket(BaseHTTPRequestHandler):
+    """A server that has nothing, and notes who asks for what."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers.get("Authorization", "")))
+        self.send_response(404)
+        self.end_headers()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Print nothing."""
+
+
+def test_a_bucket_is_asked_for_at_its_endpoint_and_in_its_region(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ada")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    with HTTPServer(("127.0.0.1", 0), EmptyBucket) as server:
+        serving = Thread(target=server.handle_request, daemon=True)
+        serving.start()
+        where = f"endpoint=http://127.0.0.1:{server.server_port}&region=eu-west-1&allow_http=true"
+        with pytest.raises(NotFound):
+            _ = store_from_url(f"s3://bucket/pre?{where}", clock=CLOCK).get("k")
+        serving.join()
+    ((path, credential),) = EmptyBucket.asked
+    assert path.startswith("/bucket/pre/k")
+    assert "/eu-west-1/s3/" in credential
 
 
 @pytest.mark.parametrize(

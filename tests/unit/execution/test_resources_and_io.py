@@ -109,8 +109,10 @@ class Shelf(IOManager):
     def __init__(self) -> None:
         self.kept: dict[tuple[str, ...], Any] = {}
         self.asked: list[str] = []
+        self.types: list[Any] = []
 
     def handle_output(self, context: OutputContext, obj: Any) -> None:
+        self.types.append(context.type_hint)
         self.kept[tuple(context.asset_key.path)] = obj
         context.add_output_metadata({"shelf": True})
 
@@ -133,6 +135,7 @@ def test_an_io_manager_stores_and_loads() -> None:
     result = materialize([numbers, total], resources={"shelf": shelf})
     assert (result.asset_value("total"), shelf.asked) == (3, ["numbers"])
     assert shelf.kept == {("numbers",): [1, 2]}
+    assert shelf.types == [list[int]]
     (made,) = [row for row in result.materializations if row.asset_key == "numbers"]
     assert "shelf" in made.metadata
 
@@ -150,3 +153,14 @@ def test_an_io_manager_for_everything_is_called_io_manager() -> None:
 
     materialize([one, two], resources={"io_manager": shelf})
     assert shelf.kept == {("one",): None, ("two",): None}
+
+
+def test_an_io_manager_is_not_told_a_type_that_the_code_does_not_name() -> None:
+    shelf = Shelf()
+
+    @asset(io_manager_key="shelf")
+    def untyped():
+        return 1
+
+    materialize([untyped], resources={"shelf": shelf})
+    assert shelf.types == [Any]
