@@ -9,7 +9,7 @@ from statistics import median
 
 from benchmarks.measure import Result
 from benchmarks.scratch import Scratch
-from servo.leader.leases.inquiry import ANSWER_WITHIN
+from servo.leader.leases.lease import ANSWER_WITHIN
 from servo.testing.machines import Gates, Machine
 from servo.testing.seaweed import ACCESS_KEY, SECRET_KEY, seaweed
 from servo.workspace.system import SystemClock

@@ -276,8 +276,8 @@ class CommandLine:
         with simulated_system(), swap(*changes)():
             yield
 
-    def _taken_over(self, ports: Any, paths: Any) -> Any:
-        leadership = take_over(ports, paths)
+    def _taken_over(self, ports: Any, paths: Any, may_claim: Callable[[], bool]) -> Any:
+        leadership = take_over(ports, paths, may_claim=may_claim)
         process = this_process()
         self.owners[process.name] = leadership.owner
         process.kernel.note("leads", process.name, leadership.epoch)

@@ -58,7 +58,8 @@ def _write_and_clean_up(self: Publisher, *args: Any, **fields: Any) -> Any:
 # --- leading --------------------------------------------------------------------------------------
 
 
-def _claim_without_reading(ports: Any, manifests: Any) -> Any:
+def _claim_without_reading(ports: Any, manifests: Any, may_claim: Any) -> Any:
+    del may_claim
     claim = takeover._successor(ports, manifests.latest(), ports.nonce())
     return claim if manifests.create(claim) is None else None
 

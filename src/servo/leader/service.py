@@ -241,7 +241,7 @@ class Service:
         if not self._may_lead():
             self._wake.wait(LONGEST_WAIT.total_seconds())
             return
-        leadership = take_over(self._ports, self._paths)
+        leadership = take_over(self._ports, self._paths, may_claim=self._still_may_lead)
         self._engine = Engine(
             self._ports, self._paths, self._settings, leadership, workers=self._workers
         )
@@ -267,6 +267,9 @@ class Service:
                 may_have_applied=False,
             )
         )
+
+    def _still_may_lead(self) -> bool:
+        return self._right is None or self._right.is_current()
 
     def _may_lead(self) -> bool:
         return self._right is None or self._right.acquire()

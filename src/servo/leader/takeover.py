@@ -7,6 +7,8 @@
    and of the last ledger entry, then read the newest manifest back: if its owner is not us, begin
    again. Another process may have won the slot, lost it again and had it collected while we slept;
    our create then succeeded on a slot that no longer means anything.
+   Whoever has lost the right to lead meanwhile creates nothing: a process that was suspended just
+   before would replace a healthy leader.
 2. Load and verify the projection it refers to, or fold the whole ledger if one of its files is
    damaged or missing; replay the later entries. (Files of the newest manifest are never
    collected, so a missing file was lost.)
@@ -28,6 +30,7 @@ before the next fence is valid. A crash after step 3 leaves a fence, which is an
 other. Nothing is ever deleted here.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
@@ -68,11 +71,18 @@ class Overtaken(Fenced):
     """The ledger has an entry by another leader of our epoch or a later one."""
 
 
-def take_over(ports: Ports, paths: Paths) -> Leadership:
-    """Claim the workspace, catch up, and fence; `Fenced` if another process claimed it since."""
+def _always() -> bool:
+    return True
+
+
+def take_over(ports: Ports, paths: Paths, *, may_claim: Callable[[], bool] = _always) -> Leadership:
+    """Claim the workspace, catch up, and fence; `Fenced` if another process claimed it since.
+
+    `may_claim` says whether this process still has the right to lead; `Unavailable` if not.
+    """
     manifests = ManifestStore(ports.store, paths)
     for _ in range(MAX_TRIES):
-        claim = claim_epoch(ports, manifests)
+        claim = claim_epoch(ports, manifests, may_claim)
         if claim is None:
             continue
         try:
@@ -100,7 +110,9 @@ def _from_the_ledger(ports: Ports, paths: Paths, claim: Manifest) -> tuple[Manif
     return replace(claim, tables={}), state
 
 
-def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:
+def claim_epoch(
+    ports: Ports, manifests: ManifestStore, may_claim: Callable[[], bool] = _always
+) -> Manifest | None:
     """Create the manifest that makes us the owner; None if we are not, and should try again."""
     latest = manifests.current()
     reader = LedgerReader(manifests.store, manifests.paths)
@@ -110,6 +122,12 @@ def claim_epoch(ports: Ports, manifests: ManifestStore) -> Manifest | None:
     last = reader.last(after=0 if latest is None else latest.applied_seq)
     owner = ports.nonce()
     claim = _successor(ports, latest, owner, above=0 if last is None else last.epoch)
+    if not may_claim():
+        raise Unavailable(
+            "this process was suspended before it could take over the workspace",
+            remedy="try again",
+            may_have_applied=False,
+        )
     if manifests.create(claim) is not None:
         return None
     newest = manifests.latest()

@@ -42,6 +42,10 @@ class LockAndLease:
         self._keeper.start()
         return True
 
+    def is_current(self) -> bool:
+        """Whether the lease, if there is one, is still ours; the lock is until it is released."""
+        return self._lease is None or self._lease.is_current()
+
     def renew_if_due(self) -> bool:
         """Put back what was deleted, and renew the lease; False once another process leads."""
         if not self._keep_lock():

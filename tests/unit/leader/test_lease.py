@@ -239,3 +239,23 @@ def test_a_released_lease_is_free_for_a_process_whose_clock_is_behind() -> None:
     first.release()
     behind = ManualClock(world.clock.now() - LEASE)
     assert world.process("second", clock=behind).acquire()
+
+
+def test_who_was_suspended_while_another_took_the_lease_does_not_hold_it() -> None:
+    world = Several()
+    first, second = world.process("first"), world.process("second")
+    assert first.acquire()
+    assert first.is_current()
+    world.clock.advance(LEASE + MOMENT)
+    assert second.acquire()
+    assert not first.is_current()
+    assert world.holder() == "second"
+
+
+def test_who_was_suspended_and_not_replaced_holds_the_lease_and_renews_it() -> None:
+    world = Several()
+    first = world.process("first")
+    assert first.acquire()
+    world.clock.advance(LEASE + MOMENT)
+    assert first.is_current()
+    assert not world.process("second").acquire()

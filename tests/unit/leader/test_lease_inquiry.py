@@ -7,9 +7,9 @@ import pytest
 from servo.config import Settings
 from servo.errors import Invalid, Unavailable
 from servo.leader.leases import keeper
-from servo.leader.leases.inquiry import ANSWER_WITHIN, ASK_EVERY, LeaseInquiry
+from servo.leader.leases.inquiry import ASK_EVERY, LeaseInquiry
 from servo.leader.leases.keeper import LeaseKeeper
-from servo.leader.leases.lease import LeaderLease, read_lease
+from servo.leader.leases.lease import ANSWER_WITHIN, LeaderLease, read_lease
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob, ObjectMeta
 from servo.ports.world import World

@@ -639,3 +639,38 @@ def test_an_origin_that_cannot_be_is_refused_at_once(
 ) -> None:
     with service_on(memory) as service, pytest.raises(Invalid, match=wrong):
         service.submit(replace(plan(1), **{field: value}))
+
+
+class Resumed:
+    """The right of a process that was suspended after it took the right, and lost it meanwhile."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    def acquire(self) -> bool:
+        self.tries += 1
+        return True
+
+    def is_current(self) -> bool:
+        return self.tries > 1
+
+    def renew_if_due(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        return
+
+
+def test_who_was_suspended_before_its_takeover_claims_nothing_and_tries_again() -> None:
+    world = World(MemoryStore(CLOCK), CLOCK, SystemEntropy())
+    right = Resumed()
+    service = Service(world, PATHS, RARELY, right=right)
+    with pytest.raises(Unavailable, match="was suspended before it could take over"):
+        _ = service.start()
+    try:
+        eventually(lambda: service.leads)
+        entries = [entry for entry, _ in LedgerReader(world.store, PATHS).forward(0)]
+        assert [(entry.seq, entry.epoch) for entry in entries] == [(1, 1)]
+        assert right.tries == 2
+    finally:
+        service.stop()

@@ -15,14 +15,13 @@ import msgspec
 from msgspec.structs import replace
 
 from servo.errors import ServoError
-from servo.leader.leases.lease import UNKNOWN, lease_in, released
+from servo.leader.leases.lease import ANSWER_WITHIN, UNKNOWN, lease_in, released
 from servo.ledger.paths import Paths
 from servo.ports.object_store import Blob
 from servo.ports.world import World
 
 ASK_EVERY = 1.0
-ANSWER_WITHIN = 7.0
-"""Seconds: three looks of the leader, and a second for a slow store."""
+"""Seconds."""
 
 
 class LeaseInquiry:

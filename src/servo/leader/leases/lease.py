@@ -31,6 +31,9 @@ from servo.ports.object_store import Blob, ObjectStore
 
 RETRY_AFTER = timedelta(seconds=1)
 
+ANSWER_WITHIN = 7.0
+"""Seconds until a leader that was asked is given up: three of its looks, and a second more."""
+
 _TRIES = 3
 UNKNOWN = ""
 _RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
@@ -97,6 +100,10 @@ class RightToLead(Protocol):
         """Take it if no other live process has it; whether this process has it now."""
         ...
 
+    def is_current(self) -> bool:
+        """Whether no other process has taken it; `Unavailable` if that cannot be found out."""
+        ...
+
     def renew_if_due(self) -> bool:
         """Keep it; False once another process has it."""
         ...
@@ -150,6 +157,7 @@ class LeaderLease:
         self._advert = advert
         self._is_alive = is_alive
         self._was_held = False
+        self._written_at: float | None = None
         self._renew_at: float | None = None
 
     @property
@@ -178,6 +186,13 @@ class LeaderLease:
             # A store that does not answer is no reason to stop: only a takeover is.
             self._renew_at = self._clock.monotonic() + RETRY_AFTER.total_seconds()
             return True
+
+    def is_current(self) -> bool:
+        """Whether we still hold the lease; it is looked at only if it can have been lost."""
+        written = self._written_at
+        if written is not None and self._clock.monotonic() - written < ANSWER_WITHIN:
+            return True
+        return self._extend()
 
     def renew_soon(self, advert: LeaderAdvert | None = None) -> None:
         """Renew the lease at the next occasion, with a new description of its holder if given."""
@@ -240,6 +255,7 @@ class LeaderLease:
         return lease.expires > self._clock.now() if alive is None else alive
 
     def _write(self, version: str | None) -> bool:
+        began = self._clock.monotonic()
         expires = self._clock.now() + self._settings.lease_for
         data = msgspec.json.encode(Lease(holder=self.holder, expires=expires, leader=self._advert))
         try:
@@ -250,6 +266,7 @@ class LeaderLease:
         except Conflict:
             return False
         self._was_held = True
+        self._written_at = began
         self._renew_at = self._clock.monotonic() + self._settings.renew_every.total_seconds()
         return True
 
